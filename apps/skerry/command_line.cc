@@ -1,0 +1,107 @@
+#include "command_line.h"
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "skerry/base/parallel.h"
+
+namespace skerry {
+namespace {
+
+CLI::App* App(void* app) { return static_cast<CLI::App*>(app); }
+
+}  // namespace
+
+Command& Command::Positional(const std::string& name, std::string& target, const std::string& help) {
+  App(app_)->add_option(name, target, help)->required();
+  return *this;
+}
+Command& Command::Required(const std::string& flags, std::string& target, const std::string& help) {
+  App(app_)->add_option(flags, target, help)->required();
+  return *this;
+}
+Command& Command::Option(const std::string& flags, std::string& target, const std::string& help) {
+  App(app_)->add_option(flags, target, help);
+  return *this;
+}
+Command& Command::Option(const std::string& flags, std::optional<uint64_t>& target, const std::string& help) {
+  App(app_)->add_option(flags, target, help);
+  return *this;
+}
+Command& Command::Choice(const std::string& flags, std::string& target, std::vector<std::string> choices,
+                         const std::string& help) {
+  App(app_)->add_option(flags, target, help)->check(CLI::IsMember(std::move(choices)))->capture_default_str();
+  return *this;
+}
+Command& Command::Flag(const std::string& flags, bool& target, const std::string& help) {
+  App(app_)->add_flag(flags, target, help);
+  return *this;
+}
+Command& Command::Check(std::function<std::string()> check) {
+  App(app_)->parse_complete_callback([check = std::move(check)] {
+    if (const std::string wrong = check(); !wrong.empty()) throw CLI::ValidationError(wrong);
+  });
+  return *this;
+}
+Command& Command::Example(const std::string& text) {
+  App(app_)->footer("Example:\n  " + text);
+  return *this;
+}
+
+struct CommandLine::Impl {
+  CLI::App app{"Skerry ships lossless sparse weight patches from one RL trainer to rollout fleets anywhere.", "skerry"};
+  CommonOptions common;
+  std::function<Status(const CommonOptions&)> chosen;
+};
+
+CommandLine::CommandLine() : impl_(std::make_unique<Impl>()) {
+  impl_->app.require_subcommand(1);
+  impl_->app.set_version_flag("--version", "skerry 0.1.0");
+  impl_->app.footer("Exit status: 0 ok, 1 operation failed, 2 usage, 3 conflict, 4 corrupt data, 5 unavailable.\n"
+                    "`skerry COMMAND --help` shows options and an example.");
+}
+CommandLine::~CommandLine() = default;
+
+Command CommandLine::Add(const std::string& name, const std::string& summary,
+                         std::function<Status(const CommonOptions&)> run) {
+  CLI::App* sub = impl_->app.add_subcommand(name, summary);
+  sub->add_flag("--json", impl_->common.json, "Print one JSON document on standard output")->group("Common");
+  sub->add_option("--threads", impl_->common.threads, "Worker threads (default: all cores)")
+      ->check(CLI::Range(1, 1024))
+      ->group("Common");
+  sub->add_flag("!--no-progress", impl_->common.progress, "No progress line on a terminal")->group("Common");
+  sub->callback([this, run = std::move(run)] { impl_->chosen = run; });
+  return Command(sub);
+}
+
+int ExitStatus(Code code) {
+  switch (code) {
+    case Code::kConflict: return 3;
+    case Code::kCorrupt: return 4;
+    case Code::kUnavailable: return 5;
+    default: return 1;
+  }
+}
+
+int CommandLine::Main(int argc, char** argv) {
+  try {
+    impl_->app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return impl_->app.exit(error);  // --help, --version
+    fmt::print(stderr, "skerry: {}\nTry 'skerry {}--help'.\n", error.what(),
+               argc > 1 && argv[1][0] != '-' ? std::string(argv[1]) + " " : "");
+    return 2;
+  }
+  if (impl_->common.threads == 0) impl_->common.threads = DefaultThreads();
+  const Status status = impl_->chosen(impl_->common);
+  if (status) return 0;
+  if (impl_->common.json) {
+    const nlohmann::ordered_json error = {
+        {"error", {{"code", CodeName(status.error().code)}, {"message", status.error().message}}}};
+    fmt::print("{}\n", error.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+  }
+  fmt::print(stderr, "skerry: {}\n", status.error().message);
+  return ExitStatus(status.error().code);
+}
+
+}  // namespace skerry

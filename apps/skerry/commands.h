@@ -1,0 +1,25 @@
+// One function a subcommand; each lives in the file of its name, which holds parsing and printing only.
+#ifndef SKERRY_APPS_SKERRY_COMMANDS_H_
+#define SKERRY_APPS_SKERRY_COMMANDS_H_
+
+#include "command_line.h"
+
+namespace skerry {
+
+// On checkpoints and patches.
+void AddDiff(CommandLine& program);
+void AddApply(CommandLine& program);
+void AddShow(CommandLine& program);
+void AddVerify(CommandLine& program);
+
+// On boards: the trainer's side, then the islands', then people's.
+void AddInit(CommandLine& program);
+void AddPublish(CommandLine& program);
+void AddPull(CommandLine& program);
+void AddLog(CommandLine& program);
+void AddHead(CommandLine& program);
+void AddStatus(CommandLine& program);
+
+}  // namespace skerry
+
+#endif  // SKERRY_APPS_SKERRY_COMMANDS_H_

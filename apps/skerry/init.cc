@@ -1,0 +1,61 @@
+#include "commands.h"
+#include "open_board.h"
+#include "skerry/publish/init.h"
+#include "terminal.h"
+
+namespace skerry {
+namespace {
+
+struct Arguments {
+  std::string board, run, base;
+  std::string hold = "copy";
+};
+
+Status Run(const Arguments& args, const CommonOptions& common) {
+  const auto progress = MakeProgress(common);
+  const Stopwatch watch;
+  SKERRY_ASSIGN(const RunId run, RunId::Parse(args.run));
+  SKERRY_ASSIGN(const Checkpoint base, Checkpoint::Open(args.base));
+  SKERRY_ASSIGN(std::shared_ptr<Store> store, OpenStore(args.board, /*create=*/true));
+  SKERRY_ASSIGN(const Board board, Board::Create(std::move(store)));
+  const BaseMode mode = args.hold == "link"        ? BaseMode::kLink
+                        : args.hold == "reference" ? BaseMode::kReference
+                                                   : BaseMode::kCopy;
+  SKERRY_ASSIGN(const InitReceipt receipt,
+                InitRun(board, run, base, mode, common.threads, Clock::System(), *progress));
+  for (const std::string& warning : base.warnings()) fmt::print(stderr, "skerry: warning: {}\n", warning);
+  if (common.json) {
+    PrintJson({{"board", args.board},
+               {"run", run.str()},
+               {"version", 0},
+               {"created", receipt.created},
+               {"model_digest", receipt.model.Hex()},
+               {"layout_digest", receipt.layout.Hex()},
+               {"bytes", receipt.bytes},
+               {"seconds", watch.Seconds()}});
+    return {};
+  }
+  fmt::print("run {} {} version 0 on {}\n", run, receipt.created ? "starts at" : "is there already, at", args.board);
+  PrintFacts({{"model", receipt.model.Hex()},
+              {"layout", receipt.layout.Hex()},
+              {"base", fmt::format("{}, {}", HumanBytes(receipt.bytes),
+                                   mode == BaseMode::kReference ? "by reference" : args.hold == "link" ? "hard-linked" : "copied")}});
+  return {};
+}
+
+}  // namespace
+
+void AddInit(CommandLine& program) {
+  const auto args = std::make_shared<Arguments>();
+  program.Add("init", "Start a run on a board: version 0 is the base checkpoint",
+              [args](const CommonOptions& common) { return Run(*args, common); })
+      .Positional("BOARD", args->board, "Board: a directory or file:///…; made if missing")
+      .Required("--run", args->run, "Name of the run")
+      .Required("--base", args->base, "Checkpoint directory that the islands start from")
+      .Choice("--hold", args->hold, {"copy", "link", "reference"},
+              "How the board holds the base: its own copy; hard links (the files must never be written again); or only "
+              "path and SHA-256 (readers must see the same path)")
+      .Example("skerry init /mnt/board --run grpo-1 --base /ckpt/base");
+}
+
+}  // namespace skerry

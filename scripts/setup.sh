@@ -1,0 +1,38 @@
+# Set-up that ./demo and ./test share; sourced by both. Every function is re-runnable and quick when there is nothing to do.
+# Expects to be called from the repository's root, under `set -e`.
+
+# Debian packages of packages.txt.
+setup_packages() {
+  local wanted missing=() package
+  wanted=$(grep -v '^#' packages.txt)
+  for package in $wanted; do
+    dpkg-query -W -f '${db:Status-Abbrev}' "$package" 2>/dev/null | grep -q '^ii' || missing+=("$package")
+  done
+  [ ${#missing[@]} -eq 0 ] && return 0
+  echo "installing ${#missing[@]} Debian packages: ${missing[*]}"
+  apt-get update -qq
+  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}"
+}
+
+# setup_build PRESET [TARGET...]: configure and build with Debian's CMake.
+setup_build() {
+  local preset=$1
+  shift
+  /usr/bin/cmake --preset "$preset"
+  /usr/bin/cmake --build --preset "$preset" ${1:+--target "$@"}
+}
+
+# setup_venv DIR REQUIREMENTS...: a Python environment that has exactly these requirements installed.
+setup_venv() {
+  local directory=$1 stamp
+  shift
+  stamp=$(cat "$@" | sha256sum | cut -d' ' -f1)
+  [ "$(cat "$directory/.requirements" 2>/dev/null)" = "$stamp" ] && return 0
+  echo "making the Python environment $directory"
+  rm -rf "$directory"
+  python3 -m venv "$directory"
+  local arguments=() file
+  for file in "$@"; do arguments+=(-r "$file"); done
+  "$directory/bin/python" -m pip install -q --disable-pip-version-check "${arguments[@]}"
+  echo "$stamp" > "$directory/.requirements"
+}

@@ -1,0 +1,59 @@
+// The canonical checkpoint of an island (or a publisher's snapshot): a complete Hugging Face directory that moves from version to
+// version in place and survives a kill at any instant.
+#ifndef SKERRY_APPLY_CANONICAL_CHECKPOINT_H_
+#define SKERRY_APPLY_CANONICAL_CHECKPOINT_H_
+
+#include <optional>
+
+#include "skerry/apply/state.h"
+#include "skerry/base/file.h"
+#include "skerry/base/progress.h"
+#include "skerry/patch/patch.h"
+#include "skerry/tensors/checkpoint.h"
+
+namespace skerry {
+
+struct ApplyReceipt {
+  uint64_t changed = 0;
+  uint64_t journal_bytes = 0;
+  double decode_seconds = 0;   // decode, verify and write the journal, while readers still see the old version
+  double journal_seconds = 0;  // making the journal durable
+  double write_seconds = 0;    // writing the changed units
+  double sync_seconds = 0;     // making them durable
+};
+
+// Holds the state directory's lock for its lifetime: one writer at a time, on one thread.
+class CanonicalCheckpoint {
+ public:
+  // Takes the lock (kConflict when another process has it), finishes a committed journal, drops an unfinished one, and
+  // reads the state. A checkpoint without a state is digested by one full read. `state_directory` must be on a local
+  // file system; it is made if missing.
+  static Result<CanonicalCheckpoint> Open(const Path& directory, const Path& state_directory, int threads,
+                                          Progress& progress);
+
+  const Checkpoint& checkpoint() const { return checkpoint_; }
+  const CheckpointState& state() const { return state_; }
+
+  // Moves to the patch's target:
+  //   1. decode every block against the current bytes, verify, write it to the journal   crash: old version
+  //   2. make the journal durable and rename it to its final name                        crash: old, from here on new
+  //   3. write the changed units and side files, make them durable                       crash: replayed at Open
+  //   4. replace the state                                                               crash: replayed at Open
+  //   5. remove the journal                                                              crash: replayed at Open
+  // Anything wrong with patch, base or free space is found in step 1, before the checkpoint is touched. A patch whose
+  // target is the current version already is a no-op. Not for patches that change the layout (see rebuild.h).
+  Result<ApplyReceipt> Apply(const Patch& patch, const VersionLabel& label, int threads, Progress& progress);
+
+ private:
+  Status Recover();
+  Status Reopen();
+
+  Path directory_, state_directory_;
+  std::optional<FileLock> lock_;
+  Checkpoint checkpoint_;
+  CheckpointState state_;
+};
+
+}  // namespace skerry
+
+#endif  // SKERRY_APPLY_CANONICAL_CHECKPOINT_H_

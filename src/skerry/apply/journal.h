@@ -1,0 +1,67 @@
+// The redo journal of an in-place apply: what shall be written, durable before the first write to the checkpoint.
+#ifndef SKERRY_APPLY_JOURNAL_H_
+#define SKERRY_APPLY_JOURNAL_H_
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "skerry/apply/state.h"
+#include "skerry/base/file.h"
+#include "skerry/patch/block.h"
+#include "skerry/patch/patch_file.h"
+
+namespace skerry {
+
+// Changes to one run of units of one tensor.
+struct JournalRecord {
+  uint32_t tensor = 0;      // ordinal in the checkpoint's layout
+  uint64_t first_unit = 0;
+  uint64_t units = 0;
+  BlockChanges changes;
+};
+
+// A file `journal` in the state directory. It is written under another name, made durable and renamed, so a journal that
+// exists is complete: replaying it, any number of times, gives the new version. Each record carries a checksum.
+class JournalWriter {
+ public:
+  // Removes an unfinished journal that a crash left behind.
+  static Result<JournalWriter> Begin(const Path& state_directory);
+
+  Status Add(const JournalRecord& record);
+  // The last part: side files and the state after the apply; fsync, rename, fsync of the directory.
+  Status Commit(const std::vector<SideFileChange>& side_files, const CheckpointState& new_state);
+  void Abandon();
+
+  uint64_t bytes() const { return bytes_; }
+
+ private:
+  Status AddPart(uint8_t kind, ByteSpan body);
+  Status Flush();
+
+  Path directory_;
+  File file_;
+  Bytes buffer_;
+  uint64_t bytes_ = 0;
+};
+
+struct JournalEnd {
+  std::vector<SideFileChange> side_files;
+  CheckpointState new_state;
+};
+
+// Whether a committed journal is there.
+bool JournalExists(const Path& state_directory);
+
+// Reads a committed journal front to back: `write` for each record, then the end. kCorrupt when the disk damaged it.
+Result<JournalEnd> ReadJournal(const Path& state_directory, const std::function<Status(JournalRecord&)>& write);
+
+// After everything that it says is durable elsewhere.
+Status RemoveJournal(const Path& state_directory);
+
+// What a journal of so many changes takes on disk, from above.
+uint64_t JournalBytes(uint64_t changed, int widest_unit, uint64_t blocks, uint64_t tensors);
+
+}  // namespace skerry
+
+#endif  // SKERRY_APPLY_JOURNAL_H_

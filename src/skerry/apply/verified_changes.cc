@@ -1,0 +1,118 @@
+#include "skerry/apply/verified_changes.h"
+
+#include "skerry/base/parallel.h"
+
+namespace skerry {
+namespace {
+
+struct Decoded {
+  BlockChanges changes;
+  RunningDigest moved;
+};
+
+// The base's tensor of the same name and type, or -1.
+int64_t BaseOf(const Layout& base, const LayoutTensor& tensor) {
+  const int64_t at = base.Find(tensor.name);
+  if (at < 0) return -1;
+  const LayoutTensor& candidate = base.tensors()[static_cast<size_t>(at)];
+  return candidate.dtype == tensor.dtype && candidate.shape == tensor.shape ? at : -1;
+}
+
+}  // namespace
+
+Result<Layout> TargetLayout(const Patch& patch, const Layout& base) {
+  if (!patch.head().layout) {
+    if (patch.info().base_layout != patch.info().target_layout) {
+      return Fail(Code::kCorrupt, "{}: leads to layout {} but does not carry it", patch.name(),
+                  patch.info().target_layout.Short());
+    }
+    return base;
+  }
+  auto layout = Layout::Parse(*patch.head().layout);
+  if (!layout) return Annotate(std::move(layout).error(), patch.name());
+  if (layout->digest() != patch.info().target_layout) {
+    return Fail(Code::kCorrupt, "{}: carries layout {} but announces {}", patch.name(), layout->digest().Short(),
+                patch.info().target_layout.Short());
+  }
+  if (!patch.info().structural && layout->tensors_digest() != patch.info().base_tensors) {
+    return Fail(Code::kCorrupt, "{}: changes the tensors without saying so", patch.name());
+  }
+  return *std::move(layout);
+}
+
+Status CheckBase(const Patch& patch, const Layout& base, std::span<const RunningDigest> base_digests) {
+  const PatchInfo& info = patch.info();
+  if (base.tensors_digest() != info.base_tensors) {
+    std::string hint;
+    for (const NamedTensor& named : patch.head().names) {
+      const LayoutTensor wanted{.name = named.name, .dtype = named.dtype, .shape = named.shape};
+      const int64_t at = base.Find(named.name);
+      if (at < 0) {
+        hint = fmt::format("; it has no tensor '{}'", named.name);
+        break;
+      }
+      const LayoutTensor& found = base.tensors()[static_cast<size_t>(at)];
+      if (!info.structural && (found.dtype != named.dtype || found.shape != named.shape)) {
+        hint = fmt::format("; its tensor '{}' is {}, not {}", named.name, DescribeType(found), DescribeType(wanted));
+        break;
+      }
+    }
+    return Fail(Code::kMismatch, "{}: made for a model with tensors {}, but the checkpoint's tensors are {}{}",
+                patch.name(), info.base_tensors.Short(), base.tensors_digest().Short(), hint);
+  }
+  const Digest model = ModelDigest(base.tensors_digest(), base_digests);
+  if (model != info.base_model) {
+    return Fail(Code::kMismatch, "{}: base digest {} but the checkpoint has {}: it is another version or model",
+                patch.name(), info.base_model.Short(), model.Short());
+  }
+  return {};
+}
+
+Result<std::vector<RunningDigest>> DecodeVerified(
+    const Patch& patch, const TensorSource& base, std::span<const RunningDigest> base_digests, const Layout& target,
+    int threads, Progress& progress, const std::function<Status(const PlacedBlock&, BlockChanges)>& take) {
+  SKERRY_ASSIGN(const std::vector<PlacedBlock> blocks, patch.Place(target));
+  const auto& tensors = target.tensors();
+  std::vector<RunningDigest> digests(tensors.size());
+  std::vector<int64_t> base_of(tensors.size());
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    base_of[i] = BaseOf(base.layout(), tensors[i]);
+    if (base_of[i] >= 0) digests[i] = base_digests[static_cast<size_t>(base_of[i])];
+  }
+  progress.Begin("decode", patch.info().changed);
+  SKERRY_TRY(ParallelOrdered<Decoded>(
+      blocks.size(), threads,
+      [&](size_t i) -> Result<Decoded> {
+        const PlacedBlock& block = blocks[i];
+        const LayoutTensor& tensor = tensors[block.tensor];
+        const auto unit = static_cast<uint64_t>(DTypeUnit(tensor.dtype));
+        thread_local Bytes scratch;
+        ByteSpan before;
+        if (base_of[block.tensor] >= 0) {
+          SKERRY_ASSIGN(before, base.Read(static_cast<size_t>(base_of[block.tensor]), block.first_unit * unit,
+                                          block.units * unit, scratch));
+        }
+        Decoded decoded;
+        SKERRY_TRY(patch.Decode(block, tensor, before, decoded.changes));
+        const uint64_t first_word = block.first_unit * unit / 8;
+        decoded.moved = before.empty() ? DigestWords(decoded.changes.values, first_word)
+                                       : DigestDelta(decoded.changes, before, first_word);
+        progress.Advance(block.entry.changed);
+        return decoded;
+      },
+      [&](size_t i, Decoded decoded) -> Status {
+        digests[blocks[i].tensor] += decoded.moved;
+        return take(blocks[i], std::move(decoded.changes));
+      }));
+  SKERRY_TRY(base.Check());
+  const Digest model = ModelDigest(target.tensors_digest(), digests);
+  if (model != patch.info().target_model) {
+    return Fail(Code::kCorrupt,
+                "{}: leads to model digest {} but announces {}: the checkpoint's bytes are not what its state says, or "
+                "the patch is damaged",
+                patch.name(), model.Short(), patch.info().target_model.Short());
+  }
+  return digests;
+}
+
+}  // namespace skerry

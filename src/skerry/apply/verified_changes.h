@@ -1,0 +1,30 @@
+// Decodes a whole patch against a base and proves, before anything is written, that the result is the target.
+#ifndef SKERRY_APPLY_VERIFIED_CHANGES_H_
+#define SKERRY_APPLY_VERIFIED_CHANGES_H_
+
+#include <functional>
+#include <vector>
+
+#include "skerry/base/progress.h"
+#include "skerry/patch/patch.h"
+#include "skerry/tensors/running_digest.h"
+#include "skerry/tensors/tensor_source.h"
+
+namespace skerry {
+
+// The layout that the patch leads to: its own where it carries one, else the base's.
+Result<Layout> TargetLayout(const Patch& patch, const Layout& base);
+
+// Refuses (kMismatch) a base whose tensors or model digest are not what the patch was made for, naming both.
+Status CheckBase(const Patch& patch, const Layout& base, std::span<const RunningDigest> base_digests);
+
+// Decodes all blocks on `threads` threads and hands the changes over in rising order (one at a time). Returns the
+// target's running digests after checking that they give the patch's target model digest; kCorrupt otherwise: then the
+// patch is damaged, or the base's bytes are not what its digests say. What `take` was given must not be used then.
+Result<std::vector<RunningDigest>> DecodeVerified(
+    const Patch& patch, const TensorSource& base, std::span<const RunningDigest> base_digests, const Layout& target,
+    int threads, Progress& progress, const std::function<Status(const PlacedBlock&, BlockChanges)>& take);
+
+}  // namespace skerry
+
+#endif  // SKERRY_APPLY_VERIFIED_CHANGES_H_

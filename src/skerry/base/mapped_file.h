@@ -1,0 +1,64 @@
+// A file in memory, with a fall-back for hosts that refuse to map it, and without SIGBUS.
+#ifndef SKERRY_BASE_MAPPED_FILE_H_
+#define SKERRY_BASE_MAPPED_FILE_H_
+
+#include <memory>
+
+#include "skerry/base/bytes.h"
+#include "skerry/base/file.h"
+#include "skerry/base/result.h"
+
+namespace skerry {
+
+// A shared mapping of a whole file. When the file shrinks under it, or a write finds the disk full, the kernel would
+// send SIGBUS: our handler puts a zero page there instead and marks the mapping, and Check() reports it. Call Check()
+// after using bytes and before believing them. A handler that was installed before ours still gets other addresses.
+class MappedFile {
+ public:
+  MappedFile() = default;
+  ~MappedFile();
+  MappedFile(MappedFile&& other) noexcept;
+  MappedFile& operator=(MappedFile&& other) noexcept;
+
+  static Result<MappedFile> Map(const File& file, bool writable);
+
+  MutableByteSpan bytes() const { return {data_, size_}; }
+  Status Check() const;
+  // Writes dirty pages to the disk (msync).
+  Status Sync() const;
+
+  // One guarded address range; the signal handler finds it in a list that is only ever added to.
+  struct Guard;
+
+ private:
+  std::byte* data_ = nullptr;
+  size_t size_ = 0;
+  Guard* guard_ = nullptr;
+  Path path_;
+};
+
+// Read access to a file's ranges: from a mapping where the host allows one, else by copying into the caller's scratch
+// buffer, so that a file larger than the address space limit still works. Reads may be made from several threads.
+class FileReader {
+ public:
+  static Result<FileReader> Open(const Path& path);
+
+  // `length` bytes at `offset`. The span points into the mapping or into `scratch` and is valid until either changes.
+  Result<ByteSpan> Read(uint64_t offset, uint64_t length, Bytes& scratch) const;
+  // After the last use of spans from Read: whether what they showed was really there.
+  Status Check() const;
+
+  uint64_t size() const { return size_; }
+  const Path& path() const { return file_.path(); }
+  bool is_mapped() const { return mapped_; }
+
+ private:
+  File file_;
+  MappedFile mapping_;
+  uint64_t size_ = 0;
+  bool mapped_ = false;
+};
+
+}  // namespace skerry
+
+#endif  // SKERRY_BASE_MAPPED_FILE_H_

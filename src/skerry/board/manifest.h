@@ -1,0 +1,105 @@
+// What a version is and the ways that lead to it: the only thing a reader needs beside the objects themselves.
+#ifndef SKERRY_BOARD_MANIFEST_H_
+#define SKERRY_BOARD_MANIFEST_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "skerry/base/bytes.h"
+#include "skerry/base/hash.h"
+#include "skerry/base/result.h"
+#include "skerry/board/names.h"
+
+namespace skerry {
+
+// An object by its place, size and content. Exactly one of `key` (relative to the board's root) and `uri` (outside the
+// board: "file:///absolute/path", taken literally, without percent-decoding) is set.
+struct ObjectRef {
+  std::string key;
+  std::string uri;
+  uint64_t size = 0;
+  Digest sha256;
+
+  const std::string& name() const { return key.empty() ? uri : key; }
+  bool operator==(const ObjectRef&) const = default;
+};
+
+// A file of the checkpoint that holds no tensors (config, tokenizer).
+struct SideFile {
+  std::string path;
+  uint64_t size = 0;
+  Digest sha256;
+  bool operator==(const SideFile&) const = default;
+};
+
+// Patches that lead from an older version to this one; at least one object, even when nothing changed.
+struct Edge {
+  std::string kind = "delta";  // a reader passes over kinds that it does not know
+  Version from;
+  Digest base_model;  // model digest of `from`
+  std::vector<ObjectRef> objects;
+  bool operator==(const Edge&) const = default;
+};
+
+struct AnchorFile {
+  std::string path;  // in the checkpoint
+  ObjectRef object;
+  bool operator==(const AnchorFile&) const = default;
+};
+
+// The whole version, file by file.
+struct Anchor {
+  std::vector<AnchorFile> files;
+  bool operator==(const Anchor&) const = default;
+};
+
+struct ManifestStats {
+  uint64_t elements = 0;
+  uint64_t changed = 0;
+  uint64_t tensors_changed = 0;
+  uint64_t checkpoint_bytes = 0;
+  uint64_t patch_bytes = 0;
+  bool operator==(const ManifestStats&) const = default;
+};
+
+struct Manifest {
+  static constexpr uint64_t kFormat = 1;
+
+  RunId run;
+  Version version;
+  std::optional<Digest> parent;  // SHA-256 of the manifest of the version before; none for version 0 only
+  std::string time;              // for people
+  std::optional<int64_t> step;   // the trainer's count, not negative
+  Digest layout;
+  Digest model;
+  ObjectRef tensor_digests;
+  std::vector<SideFile> side_files;
+  std::vector<Edge> edges;
+  std::optional<Anchor> anchor;
+  Version nearest_anchor;  // at or before this version; this version exactly when `anchor` is there
+  ManifestStats stats;
+  // Names of what a reader must understand to read this version right. None is defined yet.
+  std::vector<std::string> features;
+
+  bool operator==(const Manifest&) const = default;
+};
+
+// Limits on untrusted bytes.
+inline constexpr uint64_t kMaxManifestBytes = 8 << 20;
+inline constexpr size_t kMaxManifestEdges = 64;
+inline constexpr size_t kMaxManifestObjects = 16384;  // of one edge
+inline constexpr size_t kMaxManifestFiles = 16384;    // of the anchor, and of the side files
+inline constexpr size_t kMaxManifestFeatures = 64;
+
+// Canonical: sorted keys, no white space. kInvalid when ParseManifest would refuse it.
+Result<Bytes> SerializeManifest(const Manifest& manifest);
+
+// Strict: kCorrupt for anything malformed (by the name of the field), kUnsupported for a newer format or an unknown
+// feature. Unknown fields are ignored.
+Result<Manifest> ParseManifest(ByteSpan bytes);
+
+}  // namespace skerry
+
+#endif  // SKERRY_BOARD_MANIFEST_H_

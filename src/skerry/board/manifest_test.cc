@@ -1,0 +1,198 @@
+#include "skerry/board/manifest.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <random>
+
+#include "skerry/board/board_testing.h"
+
+namespace skerry {
+namespace {
+
+using nlohmann::json;
+
+Manifest Delta() { return SampleManifest(RunNamed("grpo-1"), Version(7), Sha256::Of("parent")); }
+Manifest Base() { return SampleManifest(RunNamed("grpo-1"), Version(0), std::nullopt); }
+
+// The sample with an anchor of its own and everything optional.
+Manifest Full() {
+  Manifest manifest = Delta();
+  manifest.anchor = Anchor{.files = {{.path = "a/model-1.safetensors",
+                                      .object = {.key = "runs/grpo-1/anchors/000000007/a/model-1.safetensors",
+                                                 .uri = {},
+                                                 .size = 9,
+                                                 .sha256 = Sha256::Of("anchor")}}}};
+  manifest.nearest_anchor = Version(7);
+  manifest.edges.push_back(manifest.edges[0]);
+  manifest.edges[1].kind = "skip";
+  manifest.edges[1].from = Version(0);
+  return manifest;
+}
+
+json Document(const Manifest& manifest) { return json::parse(AsText(SerializeManifest(manifest).value())); }
+Result<Manifest> Parse(const json& document) { return ParseManifest(AsBytes(document.dump())); }
+
+TEST(Manifest, ComesBackAsItWasWritten) {
+  for (const Manifest& manifest : {Base(), Delta(), Full()}) {
+    const Bytes bytes = SerializeManifest(manifest).value();
+    const Manifest again = ParseManifest(bytes).value();
+    EXPECT_EQ(again, manifest);
+    EXPECT_EQ(SerializeManifest(again).value(), bytes);
+  }
+}
+
+TEST(Manifest, IsCompactAndSorted) {
+  const std::string text = ToString(SerializeManifest(Delta()).value());
+  EXPECT_EQ(text.substr(0, 11), R"({"edges":[{)");
+  EXPECT_EQ(text.find_first_of(" \n\t"), std::string::npos);
+  EXPECT_EQ(json::parse(text).dump(), text);
+}
+
+TEST(Manifest, WorksWithoutAStep) {
+  Manifest manifest = Delta();
+  manifest.step.reset();
+  EXPECT_EQ(Parse(Document(manifest)).value(), manifest);
+  json document = Document(manifest);
+  document["step"] = nullptr;
+  EXPECT_EQ(Parse(document).value(), manifest);
+}
+
+TEST(Manifest, IgnoresUnknownFieldsButNotUnknownFeatures) {
+  json document = Document(Delta());
+  document["colour"] = {{"deep", 1.5}};
+  document["stats"]["joules"] = -3;
+  EXPECT_EQ(Parse(document).value(), Delta());
+  document["features"] = {"sealed", "fp3"};
+  EXPECT_EQ(CodeOf(Parse(document)), "unsupported");
+  EXPECT_NE(MessageOf(Parse(document)).find("sealed, fp3"), std::string::npos) << MessageOf(Parse(document));
+}
+
+TEST(Manifest, OfANewerFormatIsUnsupported) {
+  json document = Document(Delta());
+  document["format"] = 2;
+  EXPECT_EQ(MessageOf(Parse(document)), "manifest has format 2; this program knows formats up to 1");
+  EXPECT_EQ(CodeOf(Parse(document)), "unsupported");
+}
+
+TEST(Manifest, RefusesEveryMissingFieldByItsName) {
+  const json document = Document(Full());
+  for (const auto& [name, value] : document.items()) {
+    if (name == "step" || name == "anchor" || name == "parent") continue;
+    json without = document;
+    without.erase(name);
+    const Result<Manifest> parsed = Parse(without);
+    EXPECT_EQ(CodeOf(parsed), "corrupt") << name;
+    EXPECT_NE(MessageOf(parsed).find("manifest." + name + " is missing"), std::string::npos) << MessageOf(parsed);
+  }
+}
+
+struct Damage {
+  const char* pointer;
+  json value;
+  const char* message;
+};
+
+TEST(Manifest, RefusesEveryWrongValueByItsName) {
+  const std::string long_text(5000, 'x');
+  const std::vector<Damage> damages = {
+      {"/version", -1, "manifest.version is -1"},
+      {"/version", 7.0, "manifest.version is 7.0"},
+      {"/version", "7", "manifest.version is \"7\""},
+      {"/version", 1'000'000'000, "manifest.version is 1000000000"},
+      {"/run", "../other", "manifest.run is"},
+      {"/run", "", "manifest.run is"},
+      {"/step", -5, "manifest.step is -5"},
+      {"/step", UINT64_MAX, "manifest.step is"},
+      {"/time", long_text, "manifest.time is"},
+      {"/layout", "abc", "manifest.layout is"},
+      {"/model", 3, "manifest.model is 3"},
+      {"/tensor_digests/size", -2, "manifest.tensor_digests.size is -2"},
+      {"/tensor_digests/key", "../../etc/passwd", "manifest.tensor_digests.key: "},
+      {"/side_files", json::object(), "manifest.side_files is"},
+      {"/side_files/0", 7, "manifest.side_files[0] is not an object"},
+      {"/side_files/0/path", "../config.json", "manifest.side_files[0].path: "},
+      {"/side_files/0/path", "/etc/passwd", "manifest.side_files[0].path: "},
+      {"/edges/0/from", 7, "manifest.edges[0].from is 7, but must be before version 7"},
+      {"/edges/0/kind", "", "manifest.edges[0].kind is"},
+      {"/edges/0/objects", json::array(), "manifest.edges[0].objects is empty"},
+      {"/edges/0/objects/0/uri", "file:///x", "manifest.edges[0].objects[0] must have either a key or a uri"},
+      {"/edges/0/objects/0/key", nullptr, "manifest.edges[0].objects[0] must have either a key or a uri"},
+      {"/anchor/files", json::array(), "manifest.anchor.files is empty"},
+      {"/anchor/files/0/object", 1, "manifest.anchor.files[0].object is 1"},
+      {"/nearest_anchor", 8, "manifest.nearest_anchor is 8"},
+      {"/nearest_anchor", 3, "manifest.nearest_anchor is 3"},
+      {"/anchor", nullptr, "manifest.nearest_anchor is 7"},
+      {"/parent", nullptr, "manifest.parent is missing at version 7"},
+      {"/stats/changed", 1e30, "manifest.stats.changed is"},
+      {"/features", "none", "manifest.features is"},
+      {"/features", {1}, "manifest.features[0] is not"},
+  };
+  for (const Damage& damage : damages) {
+    json document = Document(Full());
+    document[json::json_pointer(damage.pointer)] = damage.value;
+    const Result<Manifest> parsed = Parse(document);
+    EXPECT_EQ(CodeOf(parsed), "corrupt") << damage.pointer;
+    EXPECT_EQ(MessageOf(parsed).substr(0, std::string(damage.message).size()), damage.message);
+  }
+}
+
+TEST(Manifest, RefusesRepeatedKeysAndPaths) {
+  std::string text = ToString(SerializeManifest(Delta()).value());
+  text.insert(1, R"("version":7,)");
+  EXPECT_EQ(MessageOf(ParseManifest(AsBytes(text))), "manifest: the key 'version' is there twice in one object");
+  Manifest manifest = Delta();
+  manifest.side_files.push_back(manifest.side_files[0]);
+  EXPECT_EQ(CodeOf(SerializeManifest(manifest)), "invalid");
+}
+
+TEST(Manifest, BoundsItsLists) {
+  json document = Document(Delta());
+  for (size_t i = 0; i < kMaxManifestEdges; ++i) document["edges"].push_back(document["edges"][0]);
+  EXPECT_NE(MessageOf(Parse(document)).find("manifest.edges"), std::string::npos);
+  const std::string big(kMaxManifestBytes + 1, ' ');
+  EXPECT_NE(MessageOf(ParseManifest(AsBytes(big))).find("more than the limit"), std::string::npos);
+}
+
+TEST(Manifest, ThatNobodyCouldReadIsNotWritten) {
+  const std::vector<std::function<void(Manifest&)>> mistakes = {
+      [](Manifest& m) { m.run = RunId(); },
+      [](Manifest& m) { m.version = Version(Version::kMax + 1); },
+      [](Manifest& m) { m.parent.reset(); },
+      [](Manifest& m) { m.edges.clear(); },
+      [](Manifest& m) { m.edges[0].objects.clear(); },
+      [](Manifest& m) { m.nearest_anchor = m.version; },
+      [](Manifest& m) { m.step = -1; },
+      [](Manifest& m) { m.side_files[0].path = "\xff"; },
+      [](Manifest& m) { m.tensor_digests = {}; },
+      [](Manifest& m) { m.features = {"new"}; },
+  };
+  for (size_t i = 0; i < mistakes.size(); ++i) {
+    Manifest manifest = Delta();
+    mistakes[i](manifest);
+    EXPECT_EQ(CodeOf(SerializeManifest(manifest)), "invalid") << i;
+  }
+}
+
+TEST(Manifest, SurvivesRandomDamage) {
+  const Bytes good = SerializeManifest(Full()).value();
+  std::mt19937 random(1);
+  int refused = 0;
+  for (int round = 0; round < 3000; ++round) {
+    Bytes bad = good;
+    for (unsigned hits = 1 + random() % 3; hits > 0; --hits) {
+      bad[random() % bad.size()] = static_cast<std::byte>(random());
+    }
+    if (random() % 4 == 0) bad.resize(random() % bad.size());
+    const Result<Manifest> parsed = ParseManifest(bad);
+    refused += parsed ? 0 : 1;
+    if (parsed) {
+      EXPECT_TRUE(SerializeManifest(*parsed).has_value());
+    }
+  }
+  EXPECT_GT(refused, 1500);
+}
+
+}  // namespace
+}  // namespace skerry

@@ -1,0 +1,17 @@
+// Method `dense`: all units of a block, their byte planes apart, each plane zstd-compressed or raw.
+#ifndef SKERRY_PATCH_DENSE_H_
+#define SKERRY_PATCH_DENSE_H_
+
+#include "skerry/patch/block.h"
+
+namespace skerry {
+
+// Appends the payload for `values` (whole units of `unit` bytes). Never longer than the values plus 5 bytes a plane.
+void EncodeDense(ByteSpan values, int unit, Bytes& out);
+
+// Decodes a block of `units` units into `changes` (all = true). Untrusted.
+Status DecodeDense(ByteSpan payload, uint64_t units, BlockChanges& changes);
+
+}  // namespace skerry
+
+#endif  // SKERRY_PATCH_DENSE_H_

@@ -1,0 +1,40 @@
+// Compares two models and writes what changed as a patch, in one read of both.
+#ifndef SKERRY_PATCH_ENCODER_H_
+#define SKERRY_PATCH_ENCODER_H_
+
+#include <vector>
+
+#include "skerry/base/progress.h"
+#include "skerry/patch/patch_file.h"
+#include "skerry/tensors/running_digest.h"
+#include "skerry/tensors/tensor_source.h"
+
+namespace skerry {
+
+struct EncodeOptions {
+  int threads = 1;
+  // Write names, dtypes and shapes of the touched tensors into the patch, so that it explains itself.
+  bool with_names = true;
+  // Accept added and removed tensors and changed dtypes and shapes; such tensors travel whole.
+  bool allow_structural = false;
+};
+
+struct EncodeReceipt {
+  PatchInfo info;
+  std::vector<RunningDigest> base_digests;    // in the base's layout order
+  std::vector<RunningDigest> target_digests;  // in the target's layout order
+  uint64_t tensors_changed = 0;
+  uint64_t patch_bytes = 0;
+  double compare_seconds = 0;  // compare and digest, summed over threads
+  double encode_seconds = 0;   // tokens and entropy coding, summed over threads
+};
+
+// Encodes base -> target into `sink`. Memory is bounded by the blocks in flight (a few MiB a thread). The result does not
+// depend on the number of threads. Different tensors are kInvalid with a list of the differences unless allowed.
+Result<EncodeReceipt> EncodePatch(const TensorSource& base, const TensorSource& target,
+                                  std::vector<SideFileChange> side_files, const EncodeOptions& options, ByteSink& sink,
+                                  Progress& progress);
+
+}  // namespace skerry
+
+#endif  // SKERRY_PATCH_ENCODER_H_

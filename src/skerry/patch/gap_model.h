@@ -1,0 +1,24 @@
+// The distribution of gaps between changed positions: geometric at the block's own density, from integers alone.
+#ifndef SKERRY_PATCH_GAP_MODEL_H_
+#define SKERRY_PATCH_GAP_MODEL_H_
+
+#include <cstdint>
+
+#include "skerry/patch/symbol_table.h"
+
+namespace skerry {
+
+// A gap (unchanged units before a change) is a quotient, coded with a static table, and `low_bits` raw bits. A quotient
+// of 31 or more is coded as the escape symbol 31, which subtracts 31, as often as needed.
+struct GapModel {
+  const SymbolTable* table;
+  int low_bits;
+};
+inline constexpr uint32_t kGapEscape = 31;
+
+// For `changed` >= 1 positions among `units`. Both ends derive it from these two numbers (docs/patch-format.md, "Gaps").
+GapModel GapModelFor(uint64_t units, uint64_t changed);
+
+}  // namespace skerry
+
+#endif  // SKERRY_PATCH_GAP_MODEL_H_

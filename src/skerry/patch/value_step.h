@@ -1,0 +1,64 @@
+// How a changed value is written: as the step from the old value in the ordered-integer view of its dtype.
+//
+// An optimizer step moves a served value to its neighbour most of the time. In the ordered view neighbouring values are
+// neighbouring integers: for sign-and-magnitude floats the bits below the sign are flipped where the sign is set, which
+// makes -0 and +0 neighbours too; integers and packed codes are their own view. The map is its own inverse.
+#ifndef SKERRY_PATCH_VALUE_STEP_H_
+#define SKERRY_PATCH_VALUE_STEP_H_
+
+#include <bit>
+#include <concepts>
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+
+namespace skerry {
+
+template <std::unsigned_integral T>
+constexpr T Ordered(T bits, bool sign_magnitude) {
+  constexpr int kSignBit = std::numeric_limits<T>::digits - 1;
+  const T flip = static_cast<T>(std::numeric_limits<T>::max() >> 1);
+  return sign_magnitude && (bits >> kSignBit) != 0 ? static_cast<T>(bits ^ flip) : bits;
+}
+
+// The step as a rank: +1, -1, +2, -2, … are 0, 1, 2, 3, …; `before` and `after` differ.
+template <std::unsigned_integral T>
+constexpr uint64_t StepRank(T before, T after, bool sign_magnitude) {
+  using S = std::make_signed_t<T>;
+  const auto step = static_cast<int64_t>(
+      static_cast<S>(static_cast<T>(Ordered(after, sign_magnitude) - Ordered(before, sign_magnitude))));
+  return step > 0 ? 2 * static_cast<uint64_t>(step - 1) : 2 * static_cast<uint64_t>(-(step + 1)) + 1;
+}
+
+template <std::unsigned_integral T>
+constexpr T AfterStep(T before, uint64_t rank, bool sign_magnitude) {
+  const uint64_t half = rank / 2 + 1;
+  const T step = static_cast<T>(rank % 2 == 0 ? half : ~half + 1);
+  return Ordered(static_cast<T>(Ordered(before, sign_magnitude) + step), sign_magnitude);
+}
+
+// A rank as a symbol and extra bits: 0 … 15 are themselves; symbol 16 + j stands for ranks of bit length 5 + j, whose
+// lower 4 + j bits follow; the escape is followed by all bits of the new value.
+struct StepToken {
+  uint64_t extra = 0;
+  uint8_t symbol = 0;
+  uint8_t extra_bits = 0;
+};
+inline constexpr int kStepEscape = 31;
+
+template <std::unsigned_integral T>
+constexpr StepToken TokenOf(T before, T after, bool sign_magnitude) {
+  const uint64_t rank = StepRank(before, after, sign_magnitude);
+  if (rank < 16) return {.symbol = static_cast<uint8_t>(rank)};
+  const int exponent = std::bit_width(rank) - 1;
+  if (exponent - 4 + 16 >= kStepEscape) {
+    return {.extra = after, .symbol = kStepEscape, .extra_bits = std::numeric_limits<T>::digits};
+  }
+  return {.extra = rank - (1ull << exponent),
+          .symbol = static_cast<uint8_t>(16 + exponent - 4),
+          .extra_bits = static_cast<uint8_t>(exponent)};
+}
+
+}  // namespace skerry
+
+#endif  // SKERRY_PATCH_VALUE_STEP_H_
