@@ -1,4 +1,5 @@
 #include "commands.h"
+#include "skerry/apply/settled_checkpoint.h"
 #include "skerry/apply/canonical_checkpoint.h"
 #include "skerry/apply/rebuild.h"
 #include "terminal.h"
@@ -36,9 +37,12 @@ Status Run(const Arguments& args, const CommonOptions& common) {
   const auto progress = MakeProgress(common);
   SKERRY_ASSIGN(const Patch patch, Patch::Open(args.patch));
   if (!args.in_place) {
-    SKERRY_ASSIGN(const Checkpoint base, Checkpoint::Open(args.base));
+    SKERRY_ASSIGN(const Checkpoint base, OpenSettledCheckpoint(args.base));
     SKERRY_ASSIGN(const RebuildReceipt receipt,
                   RebuildCheckpoint(base, {}, patch, args.output, {}, /*write_state=*/false, common.threads, *progress));
+    if (base.layout().digest() != patch.info().base_layout && !patch.head().layout) {
+      PrintWarning(args.base + " holds the same tensors in other files than the patch's base: the result keeps its files");
+    }
     Print(args, common, patch, args.output,
           {{"verify", receipt.verify_seconds}, {"copy", receipt.copy_seconds}, {"apply", receipt.apply_seconds}});
     return {};

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "skerry/base/parallel.h"
+#include "skerry/base/text.h"
 
 namespace skerry {
 namespace {
@@ -88,7 +89,7 @@ int CommandLine::Main(int argc, char** argv) {
     impl_->app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return impl_->app.exit(error);  // --help, --version
-    fmt::print(stderr, "skerry: {}\nTry 'skerry {}--help'.\n", error.what(),
+    fmt::print(stderr, "skerry: {}\nTry 'skerry {}--help'.\n", Printable(error.what()),
                argc > 1 && argv[1][0] != '-' ? std::string(argv[1]) + " " : "");
     return 2;
   }
@@ -100,7 +101,7 @@ int CommandLine::Main(int argc, char** argv) {
         {"error", {{"code", CodeName(status.error().code)}, {"message", status.error().message}}}};
     fmt::print("{}\n", error.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
   }
-  fmt::print(stderr, "skerry: {}\n", status.error().message);
+  fmt::print(stderr, "skerry: {}\n", Printable(status.error().message));
   return ExitStatus(status.error().code);
 }
 

@@ -1,4 +1,5 @@
 #include "commands.h"
+#include "skerry/apply/settled_checkpoint.h"
 #include "skerry/patch/side_files.h"
 #include "skerry/patch/encoder.h"
 #include "skerry/patch/file_sink.h"
@@ -15,11 +16,11 @@ struct Arguments {
 
 Status Run(const Arguments& args, const CommonOptions& common) {
   const auto progress = MakeProgress(common);
-  SKERRY_ASSIGN(const Checkpoint base, Checkpoint::Open(args.base));
-  SKERRY_ASSIGN(const Checkpoint target, Checkpoint::Open(args.target));
+  SKERRY_ASSIGN(const Checkpoint base, OpenSettledCheckpoint(args.base));
+  SKERRY_ASSIGN(const Checkpoint target, OpenSettledCheckpoint(args.target));
   for (const Checkpoint* checkpoint : {&base, &target}) {
     for (const std::string& warning : checkpoint->warnings()) {
-      fmt::print(stderr, "skerry: warning: {}: {}\n", checkpoint->directory().string(), warning);
+      PrintWarning(checkpoint->directory().string() + ": " + warning);
     }
   }
   SKERRY_ASSIGN(std::vector<SideFileChange> side_files, CompareSideFiles(base, target));

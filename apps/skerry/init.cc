@@ -1,5 +1,6 @@
 #include "commands.h"
 #include "open_board.h"
+#include "skerry/apply/settled_checkpoint.h"
 #include "skerry/publish/init.h"
 #include "terminal.h"
 
@@ -15,7 +16,7 @@ Status Run(const Arguments& args, const CommonOptions& common) {
   const auto progress = MakeProgress(common);
   const Stopwatch watch;
   SKERRY_ASSIGN(const RunId run, RunId::Parse(args.run));
-  SKERRY_ASSIGN(const Checkpoint base, Checkpoint::Open(args.base));
+  SKERRY_ASSIGN(const Checkpoint base, OpenSettledCheckpoint(args.base));
   SKERRY_ASSIGN(std::shared_ptr<Store> store, OpenStore(args.board, /*create=*/true));
   SKERRY_ASSIGN(const Board board, Board::Create(std::move(store)));
   const BaseMode mode = args.hold == "link"        ? BaseMode::kLink
@@ -23,7 +24,7 @@ Status Run(const Arguments& args, const CommonOptions& common) {
                                                    : BaseMode::kCopy;
   SKERRY_ASSIGN(const InitReceipt receipt,
                 InitRun(board, run, base, mode, common.threads, Clock::System(), *progress));
-  for (const std::string& warning : base.warnings()) fmt::print(stderr, "skerry: warning: {}\n", warning);
+  for (const std::string& warning : base.warnings()) PrintWarning(warning);
   if (common.json) {
     PrintJson({{"board", args.board},
                {"run", run.str()},

@@ -1,5 +1,6 @@
 #include "commands.h"
 #include "open_board.h"
+#include "skerry/apply/settled_checkpoint.h"
 #include "skerry/publish/publisher.h"
 #include "terminal.h"
 
@@ -17,7 +18,7 @@ Status Run(const Arguments& args, const CommonOptions& common) {
   const Stopwatch watch;
   SKERRY_ASSIGN(const RunId run, RunId::Parse(args.run));
   SKERRY_ASSIGN(const Board board, OpenBoard(args.board));
-  SKERRY_ASSIGN(const Checkpoint checkpoint, Checkpoint::Open(args.checkpoint));
+  SKERRY_ASSIGN(const Checkpoint checkpoint, OpenSettledCheckpoint(args.checkpoint));
   PublishOptions options{.state_directory = args.state, .allow_empty = args.allow_empty, .threads = common.threads};
   if (args.state.empty()) {
     SKERRY_ASSIGN(options.state_directory, DefaultPublisherState(board, run));
@@ -25,8 +26,8 @@ Status Run(const Arguments& args, const CommonOptions& common) {
   if (args.version) options.version = Version(*args.version);
   if (args.step) options.step = static_cast<int64_t>(*args.step);
   SKERRY_ASSIGN(const PublishReceipt receipt, Publish(board, run, checkpoint, options, Clock::System(), *progress));
-  for (const std::string& warning : checkpoint.warnings()) fmt::print(stderr, "skerry: warning: {}\n", warning);
-  if (!receipt.warning.empty()) fmt::print(stderr, "skerry: warning: {}\n", receipt.warning);
+  for (const std::string& warning : checkpoint.warnings()) PrintWarning(warning);
+  if (!receipt.warning.empty()) PrintWarning(receipt.warning);
 
   const double density =
       receipt.elements == 0 ? 0 : static_cast<double>(receipt.changed) / static_cast<double>(receipt.elements);

@@ -23,7 +23,7 @@ Status Run(const Arguments& args, const CommonOptions& common) {
   if (args.version) options.version = Version(*args.version);
   SKERRY_ASSIGN(const CatchUpReceipt receipt, CatchUp(board, run, args.output, options, *progress));
   if (!receipt.healed.empty()) {
-    fmt::print(stderr, "skerry: warning: the local checkpoint was damaged and has been rebuilt: {}\n", receipt.healed);
+    PrintWarning("the local checkpoint was damaged and has been rebuilt: " + receipt.healed);
   }
   if (common.json) {
     nlohmann::ordered_json json = {{"run", run.str()},

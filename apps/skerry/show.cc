@@ -1,4 +1,5 @@
 #include "commands.h"
+#include "skerry/base/text.h"
 #include "skerry/patch/patch.h"
 #include "skerry/tensors/layout.h"
 #include "terminal.h"
@@ -91,7 +92,7 @@ Status Run(const Arguments& args, const CommonOptions& common) {
                              : fmt::format("{} -> {}{}", info.base_layout.Short(), info.target_layout.Short(),
                                            info.structural ? " (structural)" : " (same tensors, other files)")}});
   for (const SideFileChange& file : head.side_files) {
-    fmt::print("side file   {} {}\n", file.path, file.content ? HumanBytes(file.content->size()) : "removed");
+    fmt::print("side file   {} {}\n", Printable(file.path), file.content ? HumanBytes(file.content->size()) : "removed");
   }
   if (args.tensors) {
     if (head.names.empty() && info.blocks > 0) {

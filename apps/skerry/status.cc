@@ -1,5 +1,6 @@
 #include "commands.h"
 #include "open_board.h"
+#include "skerry/base/text.h"
 #include "terminal.h"
 
 namespace skerry {
@@ -77,7 +78,7 @@ Status Run(const Arguments& args, const CommonOptions& common) {
       PrintTable(table);
     }
     for (const RunStatus& row : rows) {
-      if (!row.problem.empty()) fmt::print("{}: {}\n", row.name, row.problem);
+      if (!row.problem.empty()) fmt::print("{}: {}\n", row.name, Printable(row.problem));
     }
   }
   if (worst) return tl::unexpected<Error>(*worst);

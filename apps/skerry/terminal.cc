@@ -6,6 +6,8 @@
 #include <chrono>
 #include <mutex>
 
+#include "skerry/base/text.h"
+
 namespace skerry {
 namespace {
 
@@ -97,7 +99,7 @@ void PrintTable(const std::vector<std::vector<std::string>>& rows) {
   for (size_t r = 0; r < rows.size(); ++r) {
     std::string line;
     for (size_t i = 0; i < rows[r].size(); ++i) {
-      const std::string& cell = rows[r][i];
+      const std::string cell = Printable(rows[r][i]);
       const bool right = r == 0 ? rows.size() > 1 && IsNumber(rows[1][i]) : IsNumber(cell);
       if (i > 0) line += "  ";
       line += right ? fmt::format("{:>{}}", cell, widths[i]) : fmt::format("{:<{}}", cell, widths[i]);
@@ -110,8 +112,10 @@ void PrintTable(const std::vector<std::vector<std::string>>& rows) {
 void PrintFacts(const std::vector<std::pair<std::string, std::string>>& facts) {
   size_t width = 0;
   for (const auto& [name, value] : facts) width = std::max(width, name.size());
-  for (const auto& [name, value] : facts) fmt::print("{:<{}}  {}\n", name, width, value);
+  for (const auto& [name, value] : facts) fmt::print("{:<{}}  {}\n", name, width, Printable(value));
 }
+
+void PrintWarning(std::string_view warning) { fmt::print(stderr, "skerry: warning: {}\n", Printable(warning)); }
 
 void PrintJson(const nlohmann::ordered_json& document) {
   fmt::print("{}\n", document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));

@@ -20,10 +20,13 @@ std::string Grouped(uint64_t number);
 // "0.893 %"
 std::string Percent(double fraction);
 
+// All text that they print is made printable first (base/text.h).
 // Columns aligned to their widest cell; the first row is the heading; numbers to the right.
 void PrintTable(const std::vector<std::vector<std::string>>& rows);
 // "name  value" lines.
 void PrintFacts(const std::vector<std::pair<std::string, std::string>>& facts);
+// "skerry: warning: …" on stderr.
+void PrintWarning(std::string_view warning);
 void PrintJson(const nlohmann::ordered_json& document);
 
 // A line on stderr with stage, bytes, rate and time left, shown only on a terminal and only for work over a second; it

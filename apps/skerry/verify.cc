@@ -1,5 +1,7 @@
 #include "commands.h"
+#include "skerry/apply/settled_checkpoint.h"
 #include "skerry/apply/state.h"
+#include "skerry/base/text.h"
 #include "skerry/tensors/checkpoint.h"
 #include "terminal.h"
 
@@ -20,7 +22,7 @@ Status Run(const Arguments& args, const CommonOptions& common) {
     expected = *digest;
   }
   const auto progress = MakeProgress(common);
-  SKERRY_ASSIGN(const Checkpoint checkpoint, Checkpoint::Open(args.checkpoint));
+  SKERRY_ASSIGN(const Checkpoint checkpoint, OpenSettledCheckpoint(args.checkpoint));
   SKERRY_ASSIGN(const std::optional<CheckpointState> state, ReadState(DefaultStateDirectory(args.checkpoint)));
   SKERRY_ASSIGN(const std::vector<RunningDigest> digests, DigestTensors(checkpoint, common.threads, *progress));
   const Layout& layout = checkpoint.layout();
@@ -54,7 +56,7 @@ Status Run(const Arguments& args, const CommonOptions& common) {
     PrintJson(json);
     return {};
   }
-  for (const std::string& warning : checkpoint.warnings()) fmt::print(stderr, "skerry: warning: {}\n", warning);
+  for (const std::string& warning : checkpoint.warnings()) PrintWarning(warning);
   PrintFacts({{"model", model.Hex()},
               {"layout", layout.digest().Hex()},
               {"tensors", fmt::format("{} in {} files, {}", layout.tensors().size(), layout.files().size(),
@@ -62,7 +64,7 @@ Status Run(const Arguments& args, const CommonOptions& common) {
               {"verified", expected ? "equal to what " + expected_by + " says" : "nothing to compare with"}});
   if (args.tensors) {
     for (size_t i = 0; i < digests.size(); ++i) {
-      fmt::print("{:016x}{:016x}  {}\n", digests[i].a, digests[i].b, layout.tensors()[i].name);
+      fmt::print("{:016x}{:016x}  {}\n", digests[i].a, digests[i].b, Printable(layout.tensors()[i].name));
     }
   }
   return {};

@@ -1,22 +1,34 @@
 #include "skerry/apply/canonical_checkpoint.h"
 
-#include "skerry/apply/journal.h"
-#include "skerry/apply/shard_writer.h"
 #include "skerry/apply/verified_changes.h"
 #include "skerry/base/clock.h"
 #include "skerry/base/failpoint.h"
+#include "skerry/base/temporary.h"
 
 namespace skerry {
-namespace {
 
-struct ReplayTimes {
-  double write_seconds = 0, sync_seconds = 0;
-};
+// The directory may hold more than the checkpoint: what is in the way of a new side file is found before the journal is committed.
+Status CanonicalCheckpoint::CheckSideFilePlaces(const Patch& patch) const {
+  std::error_code error;
+  for (const SideFileChange& file : patch.head().side_files) {
+    if (!file.content) continue;
+    const Path path = directory_ / file.path;
+    if (std::filesystem::is_directory(path, error)) {
+      return Fail(Code::kInvalid, "{} is a folder, where the patch has a file", path.string());
+    }
+    for (Path parent = path.parent_path(); parent != directory_ && !parent.empty(); parent = parent.parent_path()) {
+      if (std::filesystem::exists(parent, error) && !std::filesystem::is_directory(parent, error)) {
+        return Fail(Code::kInvalid, "{} is a file, where the patch has a folder", parent.string());
+      }
+    }
+  }
+  return {};
+}
 
-Status WriteSideFiles(const Path& directory, const std::vector<SideFileChange>& files) {
+Status CanonicalCheckpoint::WriteSideFiles(const std::vector<SideFileChange>& files) const {
   for (const SideFileChange& file : files) {
     SKERRY_TRY(CheckRelativePath(file.path));
-    const Path path = directory / file.path;
+    const Path path = directory_ / file.path;
     if (file.content) {
       SKERRY_TRY(MakeDirectories(path.parent_path()));
       SKERRY_TRY(WriteFileAtomically(path, *file.content));
@@ -29,35 +41,41 @@ Status WriteSideFiles(const Path& directory, const std::vector<SideFileChange>& 
   return {};
 }
 
-// Steps 3 to 5 of Apply; idempotent.
-Result<ReplayTimes> Replay(const Path& directory, const Path& state_directory, const Layout& layout) {
-  ReplayTimes times;
+Status CanonicalCheckpoint::Replay(const std::vector<JournalRecord>* kept, ApplyReceipt& receipt) {
   Stopwatch watch;
-  SKERRY_ASSIGN(ShardWriter shards, ShardWriter::Open(directory, layout));
   bool first = true;
-  SKERRY_ASSIGN(const JournalEnd end, ReadJournal(state_directory, [&](JournalRecord& record) -> Status {
-                  SKERRY_TRY(shards.Write(record.tensor, record.first_unit, record.units, record.changes));
-                  if (first) SKERRY_TRY(Failpoint("apply.tensors_half_written"));
-                  first = false;
-                  return {};
-                }));
-  times.write_seconds = watch.Lap();
-  SKERRY_TRY(shards.Sync());
-  times.sync_seconds = watch.Lap();
+  const auto write = [&](const JournalRecord& record) -> Status {
+    SKERRY_TRY(shards_.Write(record.tensor, record.first_unit, record.units, record.changes));
+    if (first) SKERRY_TRY(Failpoint("apply.tensors_half_written"));
+    first = false;
+    return {};
+  };
+  if (kept != nullptr) {
+    for (const JournalRecord& record : *kept) SKERRY_TRY(write(record));
+    receipt.write_seconds = watch.Lap();
+  }
+  // Where the records are at hand, only the end is read back.
+  std::function<Status(const JournalRecord&)> read;
+  if (kept == nullptr) read = write;
+  SKERRY_ASSIGN(const JournalEnd end, ReadJournal(state_directory_, read));
+  if (kept == nullptr) receipt.write_seconds = watch.Lap();
+  watch.Lap();
+  SKERRY_TRY(shards_.Sync());
+  receipt.sync_seconds = watch.Lap();
   SKERRY_TRY(Failpoint("apply.tensors_written"));
-  SKERRY_TRY(WriteSideFiles(directory, end.side_files));
+  SKERRY_TRY(WriteSideFiles(end.side_files));
   SKERRY_TRY(Failpoint("apply.files_written"));
-  SKERRY_TRY(WriteState(state_directory, end.new_state));
+  SKERRY_TRY(WriteState(state_directory_, end.new_state));
   SKERRY_TRY(Failpoint("apply.state_written"));
-  SKERRY_TRY(RemoveJournal(state_directory));
-  SKERRY_TRY(Failpoint("apply.journal_removed"));
-  return times;
+  SKERRY_TRY(RemoveJournal(state_directory_));
+  state_ = end.new_state;
+  return Failpoint("apply.journal_removed");
 }
-
-}  // namespace
 
 Status CanonicalCheckpoint::Reopen() {
   SKERRY_ASSIGN(checkpoint_, Checkpoint::Open(directory_));
+  if (shards_.layout().digest() == checkpoint_.layout().digest()) return {};
+  SKERRY_ASSIGN(shards_, ShardFiles::Open(directory_, checkpoint_.layout()));
   return {};
 }
 
@@ -65,8 +83,8 @@ Status CanonicalCheckpoint::Recover() {
   if (!JournalExists(state_directory_)) return {};
   // The index is a side file and may be half replaced; shards and their headers never change in place.
   SKERRY_TRY(Reopen());
-  SKERRY_ASSIGN([[maybe_unused]] const ReplayTimes times, Replay(directory_, state_directory_, checkpoint_.layout()));
-  return {};
+  ApplyReceipt receipt;
+  return Replay(nullptr, receipt);
 }
 
 Result<CanonicalCheckpoint> CanonicalCheckpoint::Open(const Path& directory, const Path& state_directory, int threads,
@@ -80,6 +98,8 @@ Result<CanonicalCheckpoint> CanonicalCheckpoint::Open(const Path& directory, con
   }
   SKERRY_TRY(MakeDirectories(state_directory));
   SKERRY_ASSIGN(canonical.lock_, FileLock::TryAcquire(state_directory / "lock"));
+  SweepTemporaries(directory);
+  SweepTemporaries(state_directory);
   SKERRY_TRY(canonical.Recover());
   SKERRY_TRY(canonical.Reopen());
   const Layout& layout = canonical.checkpoint_.layout();
@@ -105,7 +125,7 @@ Result<CanonicalCheckpoint> CanonicalCheckpoint::Open(const Path& directory, con
 
 Result<ApplyReceipt> CanonicalCheckpoint::Apply(const Patch& patch, const VersionLabel& label, int threads,
                                                 Progress& progress) {
-  const Layout layout = checkpoint_.layout();
+  const Layout& layout = checkpoint_.layout();
   ApplyReceipt receipt;
   if (patch.info().target_model == state_.model && patch.info().base_model != state_.model) {
     // Applied already, by a run that was stopped before it could say so.
@@ -114,12 +134,13 @@ Result<ApplyReceipt> CanonicalCheckpoint::Apply(const Patch& patch, const Versio
     return receipt;
   }
   SKERRY_TRY(CheckBase(patch, layout, state_.tensors));
-  if (patch.info().structural ||
-      (patch.info().base_layout != patch.info().target_layout && patch.info().target_layout != layout.digest())) {
+  SKERRY_ASSIGN(const Layout target, TargetLayout(patch, layout));
+  if (target.digest() != layout.digest()) {
     return Fail(Code::kInvalid, "{}: changes the layout of the files, which can't be done in place", patch.name());
   }
+  SKERRY_TRY(CheckTargetPaths(patch, checkpoint_, target));
+  SKERRY_TRY(CheckSideFilePlaces(patch));
 
-  Stopwatch watch;
   int widest = 1;
   for (const LayoutTensor& tensor : layout.tensors()) widest = std::max(widest, DTypeUnit(tensor.dtype));
   uint64_t side_bytes = 0, dense_units = 0;
@@ -133,42 +154,41 @@ Result<ApplyReceipt> CanonicalCheckpoint::Apply(const Patch& patch, const Versio
   SKERRY_TRY(RequireSpace(directory_, side_bytes, "new side files"));
 
   SKERRY_ASSIGN(JournalWriter journal, JournalWriter::Begin(state_directory_));
-  const auto write_journal = [&]() -> Status {
-    SKERRY_TRY(Failpoint("apply.journal_begun"));
-    JournalRecord record;
-    SKERRY_ASSIGN(std::vector<RunningDigest> digests,
-                  DecodeVerified(patch, checkpoint_, state_.tensors, layout, threads, progress,
-                                 [&](const PlacedBlock& block, BlockChanges changes) {
-                                   receipt.changed += block.entry.changed;
-                                   record = {.tensor = static_cast<uint32_t>(block.tensor),
-                                             .first_unit = block.first_unit,
-                                             .units = block.units,
-                                             .changes = std::move(changes)};
-                                   return journal.Add(record);
-                                 }));
-    receipt.decode_seconds = watch.Lap();
-    SKERRY_TRY(Failpoint("apply.journal_written"));
-    const CheckpointState next{.label = label,
-                               .layout = layout.digest(),
-                               .model = patch.info().target_model,
-                               .tensors = std::move(digests)};
-    SKERRY_TRY(journal.Commit(patch.head().side_files, next));
-    receipt.journal_seconds = watch.Lap();
-    receipt.journal_bytes = journal.bytes();
-    return Failpoint("apply.journal_committed");
-  };
-  if (Status written = write_journal(); !written) {
+  if (Status written = WriteJournal(patch, label, threads, progress, journal, receipt); !written) {
     if (!JournalExists(state_directory_)) journal.Abandon();
     return tl::unexpected<Error>(std::move(written).error());
   }
-  SKERRY_ASSIGN(const ReplayTimes times, Replay(directory_, state_directory_, layout));
-  receipt.write_seconds = times.write_seconds;
-  receipt.sync_seconds = times.sync_seconds;
+  SKERRY_TRY(Replay(journal.kept(), receipt));
   SKERRY_TRY(Reopen());
-  SKERRY_ASSIGN(const std::optional<CheckpointState> state, ReadState(state_directory_));
-  if (!state) return Fail(Code::kIo, "{} vanished", (state_directory_ / "state.json").string());
-  state_ = *state;
   return receipt;
+}
+
+Status CanonicalCheckpoint::WriteJournal(const Patch& patch, const VersionLabel& label, int threads,
+                                         Progress& progress, JournalWriter& journal, ApplyReceipt& receipt) {
+  SKERRY_TRY(Failpoint("apply.journal_begun"));
+  Stopwatch total;
+  const auto add = [&](const PlacedBlock& block, BlockChanges changes) -> Status {
+    Stopwatch watch;
+    receipt.changed += block.entry.changed;
+    SKERRY_TRY(journal.Add({.tensor = static_cast<uint32_t>(block.tensor),
+                            .first_unit = block.first_unit,
+                            .units = block.units,
+                            .changes = std::move(changes)}));
+    receipt.journal_seconds += watch.Lap();
+    return {};
+  };
+  const Layout& layout = checkpoint_.layout();
+  SKERRY_ASSIGN(std::vector<RunningDigest> digests,
+                DecodeVerified(patch, shards_, state_.tensors, layout, threads, progress, add));
+  // With several threads the journal is written while others decode.
+  receipt.decode_seconds = total.Lap() - (threads == 1 ? receipt.journal_seconds : 0);
+  SKERRY_TRY(Failpoint("apply.journal_written"));
+  const CheckpointState next{
+      .label = label, .layout = layout.digest(), .model = patch.info().target_model, .tensors = std::move(digests)};
+  SKERRY_TRY(journal.Commit(patch.head().side_files, next));
+  receipt.journal_bytes = journal.bytes();
+  receipt.journal_seconds += total.Lap();
+  return Failpoint("apply.journal_committed");
 }
 
 }  // namespace skerry

@@ -5,6 +5,8 @@
 
 #include <optional>
 
+#include "skerry/apply/journal.h"
+#include "skerry/apply/shard_files.h"
 #include "skerry/apply/state.h"
 #include "skerry/base/file.h"
 #include "skerry/base/progress.h"
@@ -16,8 +18,8 @@ namespace skerry {
 struct ApplyReceipt {
   uint64_t changed = 0;
   uint64_t journal_bytes = 0;
-  double decode_seconds = 0;   // decode, verify and write the journal, while readers still see the old version
-  double journal_seconds = 0;  // making the journal durable
+  double decode_seconds = 0;   // decode and verify, while readers still see the old version
+  double journal_seconds = 0;  // writing the journal and making it durable
   double write_seconds = 0;    // writing the changed units
   double sync_seconds = 0;     // making them durable
 };
@@ -47,10 +49,18 @@ class CanonicalCheckpoint {
  private:
   Status Recover();
   Status Reopen();
+  // Step 1 and 2 of Apply.
+  Status WriteJournal(const Patch& patch, const VersionLabel& label, int threads, Progress& progress,
+                      JournalWriter& journal, ApplyReceipt& receipt);
+  // Steps 3 to 5; idempotent. `kept` spares reading the records back.
+  Status Replay(const std::vector<JournalRecord>* kept, ApplyReceipt& receipt);
+  Status CheckSideFilePlaces(const Patch& patch) const;
+  Status WriteSideFiles(const std::vector<SideFileChange>& files) const;
 
   Path directory_, state_directory_;
   std::optional<FileLock> lock_;
   Checkpoint checkpoint_;
+  ShardFiles shards_;
   CheckpointState state_;
 };
 

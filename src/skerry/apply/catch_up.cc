@@ -16,6 +16,9 @@ Path Beside(const Path& directory, std::string_view what) {
   return directory.parent_path() / fmt::format(".{}.{}", directory.filename().string(), what);
 }
 
+// In a folder where a version is being built from an anchor: whose anchor it is. A folder without it is never gone on with.
+Path BuildMark(const Path& place) { return DefaultStateDirectory(place) / "building"; }
+
 class Walk {
  public:
   Walk(const Board& board, const RunId& run, Path directory, const CatchUpOptions& options, Progress& progress)
@@ -68,13 +71,18 @@ Status Walk::OpenWhatIsThere() {
 Status Walk::BuildFromAnchor(const Manifest& anchor, const Path& place) {
   canonical_.reset();
   const Path state_directory = DefaultStateDirectory(place);
+  const std::string mark = fmt::format("{} {} {}\n", run_, anchor.version, anchor.model.Hex());
+  const auto found = ReadFile(BuildMark(place), 1024);
+  if (!found || AsText(*found) != mark) {
+    SKERRY_TRY(RemoveTree(place));
+    SKERRY_TRY(MakeDirectories(state_directory));
+    SKERRY_TRY(WriteFileAtomically(BuildMark(place), AsBytes(mark)));
+  }
   // A build that got past its anchor in an earlier call has a state; it is complete as far as that says.
-  auto state = ReadState(state_directory);
-  if (!state || !*state || (*state)->label != LabelOf(anchor)) {
-    if (!state || *state) SKERRY_TRY(RemoveTree(place));
+  SKERRY_ASSIGN(const std::optional<CheckpointState> state, ReadState(state_directory));
+  if (!state && !JournalExists(state_directory)) {
     uint64_t total = 0;
     for (const AnchorFile& file : anchor.anchor->files) total += file.object.size;
-    SKERRY_TRY(MakeDirectories(place));
     SKERRY_TRY(RequireSpace(place, total, fmt::format("version {} of run {}", anchor.version, run_)));
     Stopwatch watch;
     progress_.Begin("fetch", total);
@@ -94,7 +102,6 @@ Status Walk::BuildFromAnchor(const Manifest& anchor, const Path& place) {
       return Fail(Code::kCorrupt, "run {} version {}: the anchor has model digest {} and layout {}, its manifest says {} and {}",
                   run_, anchor.version, model.Short(), layout.digest().Short(), anchor.model.Short(), anchor.layout.Short());
     }
-    SKERRY_TRY(MakeDirectories(state_directory));
     SKERRY_TRY(WriteState(state_directory, {.label = LabelOf(anchor),
                                             .layout = layout.digest(),
                                             .model = model,
@@ -174,6 +181,9 @@ Status Walk::Follow(const Route& route, const Path& place) {
 Result<CatchUpReceipt> Walk::Run() {
   Stopwatch watch;
   SKERRY_TRY(MakeDirectories(directory_.parent_path()));
+  // Beside the directory, since that may not be there yet. Who waits finds the other's work done.
+  SKERRY_ASSIGN([[maybe_unused]] const FileLock lock, FileLock::Acquire(Beside(directory_, "lock")));
+  SKERRY_TRY(RemoveTree(Beside(directory_, "next")));
   SKERRY_TRY(OpenWhatIsThere());
   Route route;
   SKERRY_TRY(options_.patience.Retry(fmt::format("run {}", run_), [&]() -> Status {
@@ -212,8 +222,17 @@ Result<CatchUpReceipt> Walk::Run() {
     receipt_.from.reset();
     receipt_.patches = 0;
     const Path building = Beside(directory_, "building");
-    SKERRY_TRY(Follow(route, building));
+    followed = Follow(route, building);
+    if (!followed && followed.error().code == Code::kCorrupt) {
+      // Perhaps what an earlier call left there was damaged; once more from nothing.
+      canonical_.reset();
+      SKERRY_TRY(RemoveTree(building));
+      followed = Follow(route, building);
+    }
+    SKERRY_TRY(std::move(followed));
     canonical_.reset();
+    // From here on the folder is a checkpoint, and after the exchange it is the old one: no longer something to go on with.
+    SKERRY_TRY(RemoveTree(BuildMark(building)));
     std::error_code error;
     if (std::filesystem::exists(directory_, error)) {
       SKERRY_TRY(ExchangePaths(building, directory_));
@@ -224,6 +243,8 @@ Result<CatchUpReceipt> Walk::Run() {
       SKERRY_TRY(SyncDirectory(directory_.parent_path()));
     }
   }
+  // What an interrupted call may have left.
+  SKERRY_TRY(RemoveTree(Beside(directory_, "building")));
   receipt_.version = route.target.version;
   receipt_.model = route.target.model;
   return receipt_;

@@ -105,7 +105,18 @@ Status JournalWriter::AddPart(uint8_t kind, ByteSpan body) {
   return buffer_.size() >= kBufferBytes ? Flush() : Status();
 }
 
-Status JournalWriter::Add(const JournalRecord& record) { return AddPart(kRecord, EncodeRecord(record)); }
+Status JournalWriter::Add(JournalRecord record) {
+  SKERRY_TRY(AddPart(kRecord, EncodeRecord(record)));
+  if (!keeping_) return {};
+  kept_bytes_ += record.changes.positions.size() * sizeof(uint32_t) + record.changes.values.size();
+  if (kept_bytes_ <= kKeptJournalBytes) {
+    kept_.push_back(std::move(record));
+  } else {
+    keeping_ = false;
+    kept_ = {};
+  }
+  return {};
+}
 
 Status JournalWriter::Commit(const std::vector<SideFileChange>& side_files, const CheckpointState& new_state) {
   SKERRY_TRY(AddPart(kSideFiles, EncodeSideFiles(side_files)));
@@ -123,7 +134,7 @@ bool JournalExists(const Path& state_directory) {
   return std::filesystem::exists(state_directory / kName, error);
 }
 
-Result<JournalEnd> ReadJournal(const Path& state_directory, const std::function<Status(JournalRecord&)>& write) {
+Result<JournalEnd> ReadJournal(const Path& state_directory, const std::function<Status(const JournalRecord&)>& write) {
   const Path path = state_directory / kName;
   const auto damaged = [&](std::string_view what) {
     return Fail(Code::kCorrupt, "{}: {}; rebuild the checkpoint", path.string(), what);
@@ -148,6 +159,10 @@ Result<JournalEnd> ReadJournal(const Path& state_directory, const std::function<
     const auto length = reader.Int<uint64_t>();
     const auto checksum = reader.Int<uint64_t>();
     if (length > size - offset || length > kMaxPartBytes) return damaged("a part reaches beyond its end");
+    if (kind == kRecord && !write) {
+      offset += length;
+      continue;
+    }
     body.resize(length);
     SKERRY_TRY(file.ReadAt(body, offset));
     offset += length;

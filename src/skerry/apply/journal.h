@@ -28,12 +28,14 @@ class JournalWriter {
   // Removes an unfinished journal that a crash left behind.
   static Result<JournalWriter> Begin(const Path& state_directory);
 
-  Status Add(const JournalRecord& record);
+  Status Add(JournalRecord record);
   // The last part: side files and the state after the apply; fsync, rename, fsync of the directory.
   Status Commit(const std::vector<SideFileChange>& side_files, const CheckpointState& new_state);
   void Abandon();
 
   uint64_t bytes() const { return bytes_; }
+  // The records so far, kept in memory as well while they are few enough to spare reading them back; nullptr when not.
+  std::vector<JournalRecord>* kept() { return keeping_ ? &kept_ : nullptr; }
 
  private:
   Status AddPart(uint8_t kind, ByteSpan body);
@@ -43,6 +45,9 @@ class JournalWriter {
   File file_;
   Bytes buffer_;
   uint64_t bytes_ = 0;
+  bool keeping_ = true;
+  uint64_t kept_bytes_ = 0;
+  std::vector<JournalRecord> kept_;
 };
 
 struct JournalEnd {
@@ -53,11 +58,15 @@ struct JournalEnd {
 // Whether a committed journal is there.
 bool JournalExists(const Path& state_directory);
 
-// Reads a committed journal front to back: `write` for each record, then the end. kCorrupt when the disk damaged it.
-Result<JournalEnd> ReadJournal(const Path& state_directory, const std::function<Status(JournalRecord&)>& write);
+// Reads a committed journal front to back: `write` for each record (passed over unread where it is empty), then the end.
+// kCorrupt when the disk damaged it.
+Result<JournalEnd> ReadJournal(const Path& state_directory, const std::function<Status(const JournalRecord&)>& write);
 
 // After everything that it says is durable elsewhere.
 Status RemoveJournal(const Path& state_directory);
+
+// Records of at most this size are kept in memory (see JournalWriter::kept).
+inline constexpr uint64_t kKeptJournalBytes = 64 << 20;
 
 // What a journal of so many changes takes on disk, from above.
 uint64_t JournalBytes(uint64_t changed, int widest_unit, uint64_t blocks, uint64_t tensors);

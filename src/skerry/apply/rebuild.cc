@@ -1,11 +1,10 @@
 #include "skerry/apply/rebuild.h"
 
-#include <unistd.h>
-
-#include "skerry/apply/shard_writer.h"
+#include "skerry/apply/shard_files.h"
 #include "skerry/apply/verified_changes.h"
 #include "skerry/base/clock.h"
 #include "skerry/base/failpoint.h"
+#include "skerry/base/temporary.h"
 
 namespace skerry {
 namespace {
@@ -102,6 +101,7 @@ Result<RebuildReceipt> RebuildCheckpoint(const Checkpoint& base, std::span<const
   }
   SKERRY_TRY(CheckBase(patch, base.layout(), base_digests));
   SKERRY_ASSIGN(const Layout target, TargetLayout(patch, base.layout()));
+  SKERRY_TRY(CheckTargetPaths(patch, base, target));
   const auto nothing = [](const PlacedBlock&, const BlockChanges&) -> Status { return {}; };
   SKERRY_ASSIGN(std::vector<RunningDigest> digests,
                 DecodeVerified(patch, base, base_digests, target, threads, progress, nothing));
@@ -111,13 +111,14 @@ Result<RebuildReceipt> RebuildCheckpoint(const Checkpoint& base, std::span<const
   SKERRY_TRY(RequireSpace(parent, target.total_bytes() + kSlackBytes, "the new checkpoint"));
   receipt.verify_seconds = watch.Lap();
 
-  const Path building = parent / fmt::format(".{}.building-{}", absolute.filename().string(), ::getpid());
+  const Path building = TemporaryBeside(absolute);
+  SweepTemporaries(parent, absolute);
   const auto build = [&]() -> Status {
     SKERRY_TRY(MakeDirectories(building));
     SKERRY_TRY(CopyShards(base, target, building, progress));
     receipt.copy_seconds = watch.Lap();
     SKERRY_TRY(Failpoint("rebuild.files_copied"));
-    SKERRY_ASSIGN(ShardWriter shards, ShardWriter::Open(building, target));
+    SKERRY_ASSIGN(ShardFiles shards, ShardFiles::Open(building, target));
     SKERRY_ASSIGN(digests, DecodeVerified(patch, base, base_digests, target, threads, progress,
                                           [&](const PlacedBlock& block, const BlockChanges& changes) {
                                             receipt.changed += block.entry.changed;

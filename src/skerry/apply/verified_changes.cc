@@ -1,5 +1,7 @@
 #include "skerry/apply/verified_changes.h"
 
+#include <set>
+
 #include "skerry/base/parallel.h"
 
 namespace skerry {
@@ -40,6 +42,21 @@ Result<Layout> TargetLayout(const Patch& patch, const Layout& base) {
   return *std::move(layout);
 }
 
+Status CheckTargetPaths(const Patch& patch, const Checkpoint& base, const Layout& target) {
+  std::set<std::string> paths;
+  for (const LayoutFile& file : target.files()) paths.insert(file.name);
+  for (const SideFileInfo& file : base.side_files()) paths.insert(file.path);
+  for (const SideFileChange& file : patch.head().side_files) {
+    if (file.content) {
+      paths.insert(file.path);
+    } else {
+      paths.erase(file.path);
+    }
+  }
+  const Status checked = CheckNoFileIsAFolder({paths.begin(), paths.end()});
+  return checked ? checked : Annotate(checked.error(), patch.name());
+}
+
 Status CheckBase(const Patch& patch, const Layout& base, std::span<const RunningDigest> base_digests) {
   const PatchInfo& info = patch.info();
   if (base.tensors_digest() != info.base_tensors) {
@@ -78,6 +95,15 @@ Result<std::vector<RunningDigest>> DecodeVerified(
   for (size_t i = 0; i < tensors.size(); ++i) {
     base_of[i] = BaseOf(base.layout(), tensors[i]);
     if (base_of[i] >= 0) digests[i] = base_digests[static_cast<size_t>(base_of[i])];
+  }
+  // What the base has not, the blocks must fill: nothing else says what its bytes are.
+  std::vector<uint64_t> filled(tensors.size());
+  for (const PlacedBlock& block : blocks) filled[block.tensor] += block.units;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (base_of[i] < 0 && filled[i] != tensors[i].units()) {
+      return Fail(Code::kCorrupt, "{}: tensor '{}' is new, but only {} of its {} units are there", patch.name(),
+                  tensors[i].name, filled[i], tensors[i].units());
+    }
   }
   progress.Begin("decode", patch.info().changed);
   SKERRY_TRY(ParallelOrdered<Decoded>(

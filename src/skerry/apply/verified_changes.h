@@ -8,12 +8,16 @@
 #include "skerry/base/progress.h"
 #include "skerry/patch/patch.h"
 #include "skerry/tensors/running_digest.h"
+#include "skerry/tensors/checkpoint.h"
 #include "skerry/tensors/tensor_source.h"
 
 namespace skerry {
 
 // The layout that the patch leads to: its own where it carries one, else the base's.
 Result<Layout> TargetLayout(const Patch& patch, const Layout& base);
+
+// Refuses a patch after which a file would also have to be a folder.
+Status CheckTargetPaths(const Patch& patch, const Checkpoint& base, const Layout& target);
 
 // Refuses (kMismatch) a base whose tensors or model digest are not what the patch was made for, naming both.
 Status CheckBase(const Patch& patch, const Layout& base, std::span<const RunningDigest> base_digests);

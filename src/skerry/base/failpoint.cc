@@ -22,7 +22,7 @@ constexpr std::string_view kNames[] = {
     // the directory board
     "store.temp_written", "store.object_linked", "store.cas_locked", "store.cas_temp_written", "store.cas_renamed",
     // init
-    "init.board_stored", "init.anchor_stored", "init.manifest_stored", "init.head_stored",
+    "init.anchor_stored", "init.manifest_stored", "init.head_stored",
     // pull and apply, in order
     "pull.fetched", "rebuild.files_copied", "rebuild.patched", "rebuild.renamed",
     "apply.journal_begun", "apply.journal_written", "apply.journal_committed", "apply.tensors_half_written",

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "skerry/base/failpoint.h"
+#include "skerry/base/temporary.h"
 
 namespace skerry {
 namespace {
@@ -159,7 +160,7 @@ Result<Bytes> ReadFile(const Path& path, uint64_t limit) {
 }
 
 Status WriteFileAtomically(const Path& path, ByteSpan bytes) {
-  const Path temporary = path.string() + ".tmp-" + std::to_string(::getpid());
+  const Path temporary = TemporaryBeside(path);
   const Status written = [&]() -> Status {
     SKERRY_ASSIGN(File file, File::Create(temporary));
     SKERRY_TRY(file.Append(bytes));

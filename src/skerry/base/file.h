@@ -66,7 +66,7 @@ class FileLock {
 Result<Bytes> ReadFile(const Path& path, uint64_t limit);
 
 // Replaces `path` so that a crash leaves the old or the new content, never a mix:
-//   1. write `path`.tmp-<pid>   crash: a stray temporary file
+//   1. write a temporary file beside it   crash: it stays until it is swept (temporary.h)
 //   2. fsync it                 crash: the same
 //   3. rename over `path`       crash: old or new
 //   4. fsync the directory      after this the new content survives a power cut

@@ -85,13 +85,17 @@ Result<NoReplace> ProbeNoReplace(const Path& directory) {
   SKERRY_TRY(Write(files.paths[1], "b"));
   const int linked = Link(files.paths[0], files.paths[2]);
   if (linked == 0) {
-    if (Link(files.paths[1], files.paths[2]) == EEXIST) return NoReplace::kLink;
+    const int again = Link(files.paths[1], files.paths[2]);
+    if (again == EEXIST) return NoReplace::kLink;
+    if (again != 0) return Judge(again, directory, "link");
     return Unfit(directory, "link", "it does not refuse a name that is taken");
   }
   if (!MeansUnsupported(linked)) return Judge(linked, directory, "link");
   const int renamed = RenameNoReplace(files.paths[0], files.paths[3]);
   if (renamed != 0) return Judge(renamed, directory, "neither link nor renameat2 with RENAME_NOREPLACE");
-  if (RenameNoReplace(files.paths[1], files.paths[3]) == EEXIST) return NoReplace::kRename;
+  const int again = RenameNoReplace(files.paths[1], files.paths[3]);
+  if (again == EEXIST) return NoReplace::kRename;
+  if (again != 0) return Judge(again, directory, "renameat2 with RENAME_NOREPLACE");
   return Unfit(directory, "renameat2 with RENAME_NOREPLACE", "it does not refuse a name that is taken");
 }
 
@@ -100,8 +104,9 @@ Status ProbeLock(const Path& directory) {
   SKERRY_ASSIGN(const File first, File::Create(files.paths[0]));
   SKERRY_ASSIGN(const File second, File::OpenForWriting(files.paths[0]));
   if (const int number = LockNow(first); number != 0) return Judge(number, directory, "flock");
-  if (LockNow(second) != EWOULDBLOCK) return Unfit(directory, "flock", "two holders have the same lock");
-  return {};
+  const int again = LockNow(second);
+  if (again == 0) return Unfit(directory, "flock", "two holders have the same lock");
+  return again == EWOULDBLOCK ? Status() : Judge(again, directory, "flock");
 }
 
 }  // namespace

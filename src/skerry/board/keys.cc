@@ -93,8 +93,8 @@ std::string TensorDigestsKey(const RunId& run, Version version, const Digest& di
   return fmt::format("{}digests-{}.bin", VersionPrefix(run, version), Prefix16(digests));
 }
 
-Result<std::string> AnchorKey(const RunId& run, Version version, std::string_view path) {
-  std::string key = fmt::format("{}anchors/{:09}/{}", RunPrefix(run), version, path);
+Result<std::string> AnchorKey(const RunId& run, Version version, const Digest& content, std::string_view path) {
+  std::string key = fmt::format("{}anchors/{:09}/{}/{}", RunPrefix(run), version, Prefix16(content), path);
   SKERRY_TRY(ValidateKey(key));
   return key;
 }

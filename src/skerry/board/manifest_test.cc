@@ -50,6 +50,13 @@ TEST(Manifest, IsCompactAndSorted) {
   EXPECT_EQ(json::parse(text).dump(), text);
 }
 
+TEST(Manifest, IsTheWorkedExampleOfTheProtocolDocument) {
+  const Digest base = Sha256::Of(SerializeManifest(Base()).value());
+  const Manifest example = SampleManifest(RunNamed("grpo-1"), Version(1), base);
+  EXPECT_EQ(Sha256::Of(SerializeManifest(example).value()).Hex(),
+            "6f1b0bcaed250a2c1f83ab822314e6f039be8be690e56f7aaf5e5a4799ccb2f9");
+}
+
 TEST(Manifest, WorksWithoutAStep) {
   Manifest manifest = Delta();
   manifest.step.reset();

@@ -8,6 +8,8 @@
 // After foreach_target.h.
 #include <hwy/highway.h>
 
+#include "skerry/tensors/digest_mix-inl.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace skerry::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
@@ -59,6 +61,41 @@ size_t FindTyped(const void* before_bytes, const void* after_bytes, size_t units
   return count;
 }
 
+// The same, digesting the old bytes on the way: the loads are shared, and the mixing hides behind the memory's latency.
+template <typename T>
+size_t FindDigestTyped(const void* before_bytes, const void* after_bytes, size_t units, uint64_t first_word,
+                       uint32_t* HWY_RESTRICT positions, RunningDigest& digest) {
+  const auto* before = static_cast<const T*>(before_bytes);
+  const auto* after = static_cast<const T*>(after_bytes);
+  const hn::ScalableTag<uint64_t> d64;
+  const size_t lanes = hn::Lanes(d64);
+  constexpr size_t kWords = kGroup * sizeof(T) / 8;  // a group
+  const size_t vectors = kWords / lanes;
+  DigestSum<decltype(d64)> sum(d64, first_word);
+  size_t count = 0, i = 0;
+  for (; vectors > 0 && i + kGroup <= units; i += kGroup) {
+    const auto* old_words = reinterpret_cast<const uint64_t*>(before + i);
+    const auto* new_words = reinterpret_cast<const uint64_t*>(after + i);
+    auto difference = hn::Zero(d64);
+    for (size_t v = 0; v < vectors; ++v) {
+      const auto old_vector = hn::LoadU(d64, old_words + v * lanes);
+      difference = hn::Or(difference, hn::Xor(old_vector, hn::LoadU(d64, new_words + v * lanes)));
+      sum.Add(old_vector);
+    }
+    if (hn::AllTrue(d64, hn::Eq(difference, hn::Zero(d64)))) continue;
+    for (uint64_t word = DifferenceBits(before + i, after + i); word != 0; word &= word - 1) {
+      positions[count++] = static_cast<uint32_t>(i + hwy::Num0BitsBelowLS1Bit_Nonzero64(word));
+    }
+  }
+  digest = sum.Total(d64);
+  digest += DigestWords({reinterpret_cast<const std::byte*>(before + i), (units - i) * sizeof(T)},
+                        first_word + i * sizeof(T) / 8);
+  for (; i < units; ++i) {
+    if (std::memcmp(before + i, after + i, sizeof(T)) != 0) positions[count++] = static_cast<uint32_t>(i);
+  }
+  return count;
+}
+
 template <typename T>
 size_t CountTyped(const void* before_bytes, const void* after_bytes, size_t units) {
   const auto* before = static_cast<const T*>(before_bytes);
@@ -84,6 +121,16 @@ size_t Find(const void* before, const void* after, size_t units, int unit, uint3
   }
 }
 
+size_t FindDigest(const void* before, const void* after, size_t units, int unit, uint64_t first_word,
+                  uint32_t* positions, RunningDigest& digest) {
+  switch (unit) {
+    case 1: return FindDigestTyped<uint8_t>(before, after, units, first_word, positions, digest);
+    case 2: return FindDigestTyped<uint16_t>(before, after, units, first_word, positions, digest);
+    case 4: return FindDigestTyped<uint32_t>(before, after, units, first_word, positions, digest);
+    default: return FindDigestTyped<uint64_t>(before, after, units, first_word, positions, digest);
+  }
+}
+
 size_t Count(const void* before, const void* after, size_t units, int unit) {
   switch (unit) {
     case 1: return CountTyped<uint8_t>(before, after, units);
@@ -99,10 +146,15 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace skerry {
 HWY_EXPORT(Find);
+HWY_EXPORT(FindDigest);
 HWY_EXPORT(Count);
 
 size_t FindChangesVector(const std::byte* before, const std::byte* after, size_t units, int unit, uint32_t* positions) {
   return HWY_DYNAMIC_DISPATCH(Find)(before, after, units, unit, positions);
+}
+size_t FindChangesAndDigestVector(const std::byte* before, const std::byte* after, size_t units, int unit,
+                                  uint64_t first_word, uint32_t* positions, RunningDigest& digest) {
+  return HWY_DYNAMIC_DISPATCH(FindDigest)(before, after, units, unit, first_word, positions, digest);
 }
 size_t CountChangesVector(const std::byte* before, const std::byte* after, size_t units, int unit) {
   return HWY_DYNAMIC_DISPATCH(Count)(before, after, units, unit);

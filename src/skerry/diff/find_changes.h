@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "skerry/tensors/running_digest.h"
+
 namespace skerry {
 
 // Writes the indices, rising, of the storage units whose bits differ between `before` and `after` and returns how many
@@ -14,6 +16,10 @@ size_t FindChanges(const std::byte* before, const std::byte* after, size_t units
 
 // The specification of FindChanges.
 size_t FindChangesScalar(const std::byte* before, const std::byte* after, size_t units, int unit, uint32_t* positions);
+
+// FindChanges and, in the same read, the running digest of `before`, whose first byte is byte 8 * first_word of its tensor.
+size_t FindChangesAndDigest(const std::byte* before, const std::byte* after, size_t units, int unit, uint64_t first_word,
+                            uint32_t* positions, RunningDigest& digest);
 
 // Only how many: the plain compare-scan that benches use as their yardstick.
 size_t CountChanges(const std::byte* before, const std::byte* after, size_t units, int unit);

@@ -7,9 +7,13 @@ namespace {
 
 template <typename T>
 void Scatter(const BlockChanges& changes, std::byte* target) {
+  constexpr size_t kAhead = 32;  // changes whose cache lines are asked for
   const std::byte* value = changes.values.data();
-  for (const uint32_t position : changes.positions) {
-    std::memcpy(target + size_t{position} * sizeof(T), value, sizeof(T));
+  const uint32_t* const positions = changes.positions.data();
+  const size_t count = changes.positions.size();
+  for (size_t i = 0; i < count; ++i) {
+    if (i + kAhead < count) __builtin_prefetch(target + size_t{positions[i + kAhead]} * sizeof(T), 1);
+    std::memcpy(target + size_t{positions[i]} * sizeof(T), value, sizeof(T));
     value += sizeof(T);
   }
 }

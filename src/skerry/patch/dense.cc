@@ -2,6 +2,8 @@
 
 #include <zstd.h>
 
+#include "skerry/patch/zstd_frame.h"
+
 namespace skerry {
 namespace {
 
@@ -39,8 +41,7 @@ Status DecodeDense(ByteSpan payload, uint64_t units, BlockChanges& changes) {
     if (!reader.ok()) return Fail(Code::kCorrupt, "plane {} is cut off", p);
     if (size < units) {
       plane.resize(units);
-      const size_t got = ZSTD_decompress(plane.data(), units, bytes.data(), bytes.size());
-      if (ZSTD_isError(got) || got != units) return Fail(Code::kCorrupt, "plane {} is damaged", p);
+      if (!DecompressFrame(bytes, plane)) return Fail(Code::kCorrupt, "plane {} is no zstd frame of {} bytes", p, units);
       bytes = plane;
     }
     for (size_t i = 0; i < units; ++i) changes.values[i * unit + p] = bytes[i];

@@ -37,40 +37,72 @@ struct EncodedTask {
   double compare_seconds = 0, encode_seconds = 0;
 };
 
+// The changes of a block while its cells are being compared. Buffers are reused between blocks.
+struct OpenBlock {
+  BlockChanges changes;
+  std::vector<StepToken> tokens;
+
+  void Clear() {
+    changes.all = false;
+    changes.positions.clear();
+    changes.values.clear();
+    tokens.clear();
+  }
+};
+
+// Takes over the changes at `positions` of a cell, which begins at unit `offset` of the block, and returns by how much they
+// move the tensor's digest; the cell's first word is `first_word`. Reads each changed word of both sides once.
 template <typename T>
-void AppendTokens(ByteSpan before, ByteSpan after, std::span<const uint32_t> positions, bool sign_magnitude,
-                  std::vector<StepToken>& tokens, Bytes& values) {
-  const size_t first_value = values.size();
-  values.resize(first_value + positions.size() * sizeof(T));
-  std::byte* value = values.data() + first_value;
-  for (const uint32_t position : positions) {
+RunningDigest TakeCell(ByteSpan before, ByteSpan after, std::span<const uint32_t> positions, uint32_t offset,
+                       uint64_t first_word, bool sign_magnitude, OpenBlock& block) {
+  constexpr uint32_t kPerWord = 8 / sizeof(T);
+  const size_t count = positions.size(), base = block.tokens.size();
+  block.changes.positions.resize(base + count);
+  block.changes.values.resize((base + count) * sizeof(T));
+  block.tokens.resize(base + count);
+  uint32_t* position_out = block.changes.positions.data() + base;
+  std::byte* value_out = block.changes.values.data() + base * sizeof(T);
+  StepToken* token_out = block.tokens.data() + base;
+  RunningDigest moved;
+  uint32_t last_word = ~0u;
+  const auto word_at = [](ByteSpan bytes, uint32_t word) {
+    uint64_t value = 0;
+    const size_t at = size_t{word} * 8;
+    if (at + 8 <= bytes.size()) [[likely]] {
+      value = LoadLe<uint64_t>(bytes.data() + at);
+    } else {
+      std::memcpy(&value, bytes.data() + at, bytes.size() - at);
+    }
+    return value;
+  };
+  for (size_t i = 0; i < count; ++i) {
+    const uint32_t position = positions[i];
     const T old_bits = LoadLe<T>(before.data() + size_t{position} * sizeof(T));
     const T new_bits = LoadLe<T>(after.data() + size_t{position} * sizeof(T));
-    tokens.push_back(TokenOf(old_bits, new_bits, sign_magnitude));
-    StoreLe(value, new_bits);
-    value += sizeof(T);
+    position_out[i] = offset + position;
+    StoreLe(value_out + i * sizeof(T), new_bits);
+    token_out[i] = TokenOf(old_bits, new_bits, sign_magnitude);
+    const uint32_t word = position / kPerWord;
+    if (word == last_word) continue;
+    last_word = word;
+    moved += MixWord(first_word + word, word_at(after, word)) - MixWord(first_word + word, word_at(before, word));
+  }
+  return moved;
+}
+
+RunningDigest TakeCell(ByteSpan before, ByteSpan after, std::span<const uint32_t> positions, uint32_t offset,
+                       uint64_t first_word, DType dtype, OpenBlock& block) {
+  const bool sign_magnitude = DTypeIsSignMagnitude(dtype);
+  switch (DTypeUnit(dtype)) {
+    case 1: return TakeCell<uint8_t>(before, after, positions, offset, first_word, sign_magnitude, block);
+    case 2: return TakeCell<uint16_t>(before, after, positions, offset, first_word, sign_magnitude, block);
+    case 4: return TakeCell<uint32_t>(before, after, positions, offset, first_word, sign_magnitude, block);
+    default: return TakeCell<uint64_t>(before, after, positions, offset, first_word, sign_magnitude, block);
   }
 }
 
-// Compares one cell: appends positions (relative to the cell), tokens and new values of what changed.
-struct CellChanges {
-  std::vector<uint32_t> positions = std::vector<uint32_t>(kCellUnits + 64);
-  size_t count = 0;
-
-  std::span<const uint32_t> found() const { return {positions.data(), count}; }
-  void Find(ByteSpan before, ByteSpan after, int unit) {
-    count = FindChanges(before.data(), after.data(), after.size() / static_cast<size_t>(unit), unit, positions.data());
-  }
-  void Tokens(ByteSpan before, ByteSpan after, DType dtype, std::vector<StepToken>& tokens, Bytes& values) const {
-    const bool sign_magnitude = DTypeIsSignMagnitude(dtype);
-    switch (DTypeUnit(dtype)) {
-      case 1: return AppendTokens<uint8_t>(before, after, found(), sign_magnitude, tokens, values);
-      case 2: return AppendTokens<uint16_t>(before, after, found(), sign_magnitude, tokens, values);
-      case 4: return AppendTokens<uint32_t>(before, after, found(), sign_magnitude, tokens, values);
-      default: return AppendTokens<uint64_t>(before, after, found(), sign_magnitude, tokens, values);
-    }
-  }
-};
+// Room for the positions of one cell, and the kernel's slack.
+std::vector<uint32_t> CellPositions() { return std::vector<uint32_t>(kCellUnits + 64); }
 
 class Encoder {
  public:
@@ -85,8 +117,7 @@ class Encoder {
   void MakeTasks();
   Status Survey();
   Result<EncodedTask> Encode(const Task& task) const;
-  Status CloseBlock(const Task& task, uint64_t first_unit, uint64_t units, BlockChanges& changes,
-                    std::vector<StepToken>& tokens, EncodedTask& out) const;
+  Status CloseBlock(const Task& task, uint64_t first_unit, uint64_t units, OpenBlock& block, EncodedTask& out) const;
   Status Take(const Task& task, EncodedTask encoded);
   std::vector<NamedTensor> Names() const;
 
@@ -148,9 +179,9 @@ Status Encoder::Survey() {
   uint64_t cells = 0;
   for (const Task& task : tasks_) cells += CellsOf(task.units);
   const uint64_t stride = std::max<uint64_t>(1, cells / kSurveyCells);
-  CellChanges cell;
-  std::vector<StepToken> tokens;
-  Bytes values, before_scratch, after_scratch;
+  std::vector<uint32_t> positions = CellPositions();
+  OpenBlock block;
+  Bytes before_scratch, after_scratch;
   uint64_t index = 0;
   for (const Task& task : tasks_) {
     const LayoutTensor& tensor = target_.layout().tensors()[task.tensor];
@@ -162,11 +193,10 @@ Status Encoder::Survey() {
       SKERRY_ASSIGN(const ByteSpan before, ReadUnits(base_, task.base, unit, first, units, before_scratch));
       SKERRY_ASSIGN(const ByteSpan after,
                     ReadUnits(target_, static_cast<int64_t>(task.tensor), unit, first, units, after_scratch));
-      cell.Find(before, after, unit);
-      tokens.clear();
-      values.clear();
-      cell.Tokens(before, after, tensor.dtype, tokens, values);
-      for (const StepToken& token : tokens) ++count[token.symbol];
+      const size_t changed = FindChanges(before.data(), after.data(), units, unit, positions.data());
+      block.Clear();
+      TakeCell(before, after, std::span(positions).first(changed), 0, 0, tensor.dtype, block);
+      for (const StepToken& token : block.tokens) ++count[token.symbol];
     }
   }
   for (auto& [dtype, count] : counts) {
@@ -178,8 +208,9 @@ Status Encoder::Survey() {
   return {};
 }
 
-Status Encoder::CloseBlock(const Task& task, uint64_t first_unit, uint64_t units, BlockChanges& changes,
-                           std::vector<StepToken>& tokens, EncodedTask& out) const {
+Status Encoder::CloseBlock(const Task& task, uint64_t first_unit, uint64_t units, OpenBlock& block,
+                           EncodedTask& out) const {
+  BlockChanges& changes = block.changes;
   const LayoutTensor& tensor = target_.layout().tensors()[task.tensor];
   const auto unit = static_cast<uint64_t>(DTypeUnit(tensor.dtype));
   BlockEntry entry{.first_cell = task.first_cell + (first_unit - task.first_unit) / kCellUnits,
@@ -187,7 +218,7 @@ Status Encoder::CloseBlock(const Task& task, uint64_t first_unit, uint64_t units
                    .changed = static_cast<uint32_t>(changes.count())};
   Bytes payload;
   if (task.base != kNoBase) {
-    EncodeSparseFlat(units, changes.positions, tokens, tables_.at(tensor.dtype), payload);
+    EncodeSparseFlat(units, changes.positions, block.tokens, tables_.at(tensor.dtype), payload);
   }
   if (task.base == kNoBase || payload.size() > units * unit / kDenseWorthTrying) {
     Bytes scratch, dense;
@@ -205,61 +236,49 @@ Status Encoder::CloseBlock(const Task& task, uint64_t first_unit, uint64_t units
   entry.checksum = BlockChecksum(changes);
   out.changed += entry.changed;
   out.blocks.emplace_back(entry, std::move(payload));
-  changes.all = false;
-  changes.positions.clear();
-  changes.values.clear();
-  tokens.clear();
+  block.Clear();
   return {};
 }
 
 Result<EncodedTask> Encoder::Encode(const Task& task) const {
   const LayoutTensor& tensor = target_.layout().tensors()[task.tensor];
   const int unit = DTypeUnit(tensor.dtype);
-  thread_local CellChanges cell;
-  thread_local std::vector<StepToken> tokens;
-  thread_local BlockChanges block;
+  thread_local std::vector<uint32_t> positions = CellPositions();
+  thread_local OpenBlock block;
   thread_local Bytes before_scratch, after_scratch;
-  tokens.clear();
-  block = {.unit = unit};
+  block.Clear();
+  block.changes.unit = unit;
 
   EncodedTask out;
   Stopwatch watch;
+  const uint64_t end = task.first_unit + task.units;
   uint64_t block_first = task.first_unit;
-  for (uint64_t at = task.first_unit; at < task.first_unit + task.units; at += kCellUnits) {
-    const uint64_t units = std::min<uint64_t>(kCellUnits, task.first_unit + task.units - at);
+  for (uint64_t at = task.first_unit; at < end; at += kCellUnits) {
+    const uint64_t units = std::min<uint64_t>(kCellUnits, end - at);
     const uint64_t first_word = at * static_cast<uint64_t>(unit) / 8;
     SKERRY_ASSIGN(const ByteSpan after,
                   ReadUnits(target_, static_cast<int64_t>(task.tensor), unit, at, units, after_scratch));
-    watch.Lap();
     if (task.base == kNoBase) {
       out.target += DigestWords(after, first_word);
-      block.values.resize(units * static_cast<uint64_t>(unit));
+      block.changes.values.resize(units * static_cast<uint64_t>(unit));
       out.compare_seconds += watch.Lap();
-      SKERRY_TRY(CloseBlock(task, at, units, block, tokens, out));
+      SKERRY_TRY(CloseBlock(task, at, units, block, out));
       out.encode_seconds += watch.Lap();
       continue;
     }
     SKERRY_ASSIGN(const ByteSpan before, ReadUnits(base_, task.base, unit, at, units, before_scratch));
-    cell.Find(before, after, unit);
-    const RunningDigest old_digest = DigestWords(before, first_word);
-    out.compare_seconds += watch.Lap();
-
-    const auto cell_offset = static_cast<uint32_t>(at - block_first);
-    const size_t first_value = block.values.size();
-    cell.Tokens(before, after, tensor.dtype, tokens, block.values);
-    for (const uint32_t position : cell.found()) block.positions.push_back(cell_offset + position);
-    // The digest follows the changes of this cell only.
-    thread_local BlockChanges moved;
-    moved.unit = unit;
-    moved.positions.assign(cell.found().begin(), cell.found().end());
-    moved.values.assign(block.values.begin() + static_cast<ptrdiff_t>(first_value), block.values.end());
+    RunningDigest old_digest;
+    const size_t changed = FindChangesAndDigest(before.data(), after.data(), units, unit, first_word,
+                                                positions.data(), old_digest);
     out.base += old_digest;
     out.target += old_digest;
-    out.target += DigestDelta(moved, before, first_word);
-    const uint64_t block_units = at + units - block_first;
-    const bool last = at + units == task.first_unit + task.units;
-    if (block.count() >= kChangesPerBlock || (last && block.count() > 0)) {
-      SKERRY_TRY(CloseBlock(task, block_first, block_units, block, tokens, out));
+    out.compare_seconds += watch.Lap();
+
+    out.target += TakeCell(before, after, std::span(positions).first(changed), static_cast<uint32_t>(at - block_first),
+                           first_word, tensor.dtype, block);
+    const size_t count = block.tokens.size();
+    if (count >= kChangesPerBlock || (at + units == end && count > 0)) {
+      SKERRY_TRY(CloseBlock(task, block_first, at + units - block_first, block, out));
       block_first = at + units;
     }
     out.encode_seconds += watch.Lap();

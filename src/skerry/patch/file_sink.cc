@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include "skerry/base/temporary.h"
+
 namespace skerry {
 namespace {
 
@@ -12,7 +14,7 @@ constexpr size_t kBufferBytes = 1 << 20;
 Result<FileSink> FileSink::Create(const Path& path) {
   FileSink sink;
   sink.path_ = path;
-  sink.temporary_ = path.string() + ".tmp-" + std::to_string(::getpid());
+  sink.temporary_ = TemporaryBeside(path);
   SKERRY_ASSIGN(sink.file_, File::Create(sink.temporary_));
   return sink;
 }

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "skerry/base/text.h"
 #include "skerry/patch/patch_file.h"
+#include "skerry/patch/zstd_frame.h"
 #include "skerry/tensors/layout.h"
 #include "skerry/tensors/safetensors.h"
 
@@ -20,8 +22,7 @@ Result<Bytes> ReadCompressed(ByteSpan section, uint64_t limit, std::string_view 
     return Fail(Code::kCorrupt, "{}: is not a zstd frame of {} bytes", what, size);
   }
   Bytes raw(size);
-  const size_t got = ZSTD_decompress(raw.data(), raw.size(), packed.data(), packed.size());
-  if (ZSTD_isError(got) || got != size) return Fail(Code::kCorrupt, "{}: damaged zstd frame", what);
+  if (!DecompressFrame(packed, raw)) return Fail(Code::kCorrupt, "{}: damaged zstd frame", what);
   return raw;
 }
 
@@ -118,7 +119,7 @@ Status ParseNames(ByteSpan section, std::vector<NamedTensor>& names) {
     tensor.name = std::string(reader.Text(kMaxTensorNameBytes));
     const auto dtype = DTypeFromCode(reader.Int<uint8_t>());
     const uint64_t rank = reader.Varint();
-    if (!dtype || rank > kMaxRank || tensor.ordinal < next_ordinal) reader.Fail();
+    if (!dtype || rank > kMaxRank || tensor.ordinal < next_ordinal || !IsUtf8(tensor.name)) reader.Fail();
     for (uint64_t axis = 0; axis < rank && reader.ok(); ++axis) tensor.shape.push_back(reader.Varint());
     if (!reader.ok()) break;
     tensor.dtype = *dtype;
@@ -150,7 +151,11 @@ Status ParseSideFiles(ByteSpan section, std::vector<SideFileChange>& files) {
     files.push_back(std::move(file));
   }
   if (!reader.AtEnd()) return Fail(Code::kCorrupt, "malformed side files section");
-  return {};
+  std::vector<std::string> kept;
+  for (const SideFileChange& file : files) {
+    if (file.content) kept.push_back(file.path);
+  }
+  return CheckNoFileIsAFolder(kept);
 }
 
 uint64_t SectionLimit(Section kind) {

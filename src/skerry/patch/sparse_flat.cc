@@ -44,34 +44,43 @@ void EncodeSparseFlat(uint64_t units, std::span<const uint32_t> positions, std::
   const GapModel gaps = GapModelFor(units, positions.size());
   // Raw bits go forward in decoding order, symbols backward.
   thread_local Bytes raw;
+  thread_local std::vector<uint32_t> quotients;
   thread_local std::vector<uint16_t> words;
   raw.clear();
-  words.clear();
+  quotients.resize(positions.size());
   BitWriter bits(raw);
   uint32_t next = 0;  // the lowest position that may change
+  size_t symbols = 2 * positions.size();
+  const uint32_t low_mask = (1u << gaps.low_bits) - 1;
   for (size_t i = 0; i < positions.size(); ++i) {
     const uint32_t gap = positions[i] - next;
-    bits.Put(gap & ((1u << gaps.low_bits) - 1), gaps.low_bits);
-    bits.Put(tokens[i].extra, tokens[i].extra_bits);
+    bits.Put(gap & low_mask, gaps.low_bits);
+    if (tokens[i].extra_bits != 0) bits.Put(tokens[i].extra, tokens[i].extra_bits);
+    quotients[i] = gap >> gaps.low_bits;
+    symbols += quotients[i] / kGapEscape;
     next = positions[i] + 1;
   }
   bits.Finish();
 
+  words.resize(symbols + 1);
   RansEncoder encoder(words);
   uint32_t gap_state = kRansLow, value_state = kRansLow;
   for (size_t i = positions.size(); i-- > 0;) {
     encoder.Put(value_state, value_table, tokens[i].symbol);
-    const uint32_t previous = i == 0 ? 0 : positions[i - 1] + 1;
-    const uint32_t quotient = (positions[i] - previous) >> gaps.low_bits;
-    encoder.Put(gap_state, *gaps.table, static_cast<int>(quotient % kGapEscape));
-    for (uint32_t n = quotient / kGapEscape; n > 0; --n) encoder.Put(gap_state, *gaps.table, kGapEscape);
+    uint32_t quotient = quotients[i];
+    if (quotient >= kGapEscape) [[unlikely]] {
+      encoder.Put(gap_state, *gaps.table, quotient % kGapEscape);
+      for (uint32_t n = quotient / kGapEscape; n > 0; --n) encoder.Put(gap_state, *gaps.table, kGapEscape);
+    } else {
+      encoder.Put(gap_state, *gaps.table, quotient);
+    }
   }
 
   ByteWriter writer(out);
   writer.Int<uint32_t>(gap_state);
   writer.Int<uint32_t>(value_state);
-  writer.Varint(words.size());
-  for (size_t i = words.size(); i-- > 0;) writer.Int<uint16_t>(words[i]);
+  writer.Varint(encoder.words().size());
+  writer.Raw(std::as_bytes(encoder.words()));
   writer.Raw(raw);
 }
 
@@ -84,11 +93,13 @@ Status DecodeSparseFlat(ByteSpan payload, uint64_t units, uint64_t count, DType 
   if (!reader.ok() || word_count > reader.remaining() / 2 || gap_state < kRansLow || value_state < kRansLow) {
     return Fail(Code::kCorrupt, "malformed start of a sparse-flat block");
   }
-  const ByteSpan words = reader.Raw(2 * word_count);
-  const ByteSpan raw = reader.Raw(reader.remaining());
-  RansDecoder decoder(words.data(), word_count);
-  BitReader bits(raw);
+  thread_local std::vector<uint16_t> words;
+  ReadWords(reader.Raw(2 * word_count), words);
+  RansDecoder decoder(words);
+  BitReader bits(reader.Raw(reader.remaining()));
   const GapModel gaps = GapModelFor(units, count);
+  const SymbolTable& gap_table = *gaps.table;
+  const int low_bits = gaps.low_bits;
   const int unit = DTypeUnit(dtype);
 
   thread_local Scratch scratch;
@@ -96,33 +107,35 @@ Status DecodeSparseFlat(ByteSpan payload, uint64_t units, uint64_t count, DType 
   scratch.escaped.clear();
   changes.all = false;
   changes.positions.resize(count);
+  uint32_t* const positions = changes.positions.data();
+  uint64_t* const ranks = scratch.ranks.data();
   const std::byte* const old = before.data();
   uint64_t next = 0;
   for (uint64_t i = 0; i < count; ++i) {
-    uint64_t quotient = 0;
-    uint32_t symbol = decoder.Get(gap_state, *gaps.table);
-    while (symbol == kGapEscape) [[unlikely]] {
-      quotient += kGapEscape;
-      if (quotient > units || !decoder.ok()) return Fail(Code::kCorrupt, "a gap is longer than its block");
-      symbol = decoder.Get(gap_state, *gaps.table);
+    uint64_t quotient = decoder.Get(gap_state, gap_table);
+    if (quotient == kGapEscape) [[unlikely]] {
+      uint32_t symbol = 0;
+      while ((symbol = decoder.Get(gap_state, gap_table)) == kGapEscape) {
+        quotient += kGapEscape;
+        if (quotient > units || !decoder.ok()) return Fail(Code::kCorrupt, "a gap is longer than its block");
+      }
+      quotient += symbol;
     }
-    quotient += symbol;
-    const uint64_t position = next + (quotient << gaps.low_bits) + bits.Get(gaps.low_bits);
-    if (position >= units) {
-      return Fail(Code::kCorrupt, "position {} is beyond the block's {} units", position, units);
+    const uint32_t value = decoder.Get(value_state, value_table);
+    const uint64_t position = next + (quotient << low_bits) + bits.Get(low_bits);
+    if (position >= units || !decoder.ok()) [[unlikely]] {
+      return Fail(Code::kCorrupt, "position {} is beyond the block's {} units, or the block is cut off", position, units);
     }
     __builtin_prefetch(old + position * static_cast<uint64_t>(unit));
-    changes.positions[i] = static_cast<uint32_t>(position);
+    positions[i] = static_cast<uint32_t>(position);
     next = position + 1;
-
-    const uint32_t value = decoder.Get(value_state, value_table);
     if (value < 16) [[likely]] {
-      scratch.ranks[i] = value;
+      ranks[i] = value;
     } else if (value < kStepEscape) {
       const int exponent = static_cast<int>(value) - 16 + 4;
-      scratch.ranks[i] = (1ull << exponent) + bits.Get(exponent);
+      ranks[i] = (1ull << exponent) + bits.Get(exponent);
     } else {
-      scratch.ranks[i] = kEscapedRank;
+      ranks[i] = kEscapedRank;
       scratch.escaped.push_back(bits.Get(8 * unit));
     }
   }

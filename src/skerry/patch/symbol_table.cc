@@ -8,9 +8,9 @@ SymbolTable::SymbolTable(const Frequencies& frequencies) : frequencies_(frequenc
   uint32_t at = 0;
   for (int s = 0; s < kSymbols; ++s) {
     starts_[s] = static_cast<uint16_t>(at);
-    for (uint32_t i = 0; i < frequencies_[s]; ++i) {
-      slots_[at++] = (frequencies_[s] - 1u) | i << 12 | static_cast<uint32_t>(s) << 24;
-    }
+    if (frequencies_[s] == 1) reciprocals_[s].addend = 1;
+    if (frequencies_[s] > 1) reciprocals_[s].factor = ~uint64_t{0} / frequencies_[s] + 1;
+    for (uint32_t i = 0; i < frequencies_[s]; ++i) symbols_[at++] = static_cast<uint8_t>(s);
   }
 }
 

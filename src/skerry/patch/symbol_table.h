@@ -25,24 +25,34 @@ class SymbolTable {
   // Scales counts so that they sum to 4096 and every symbol keeps at least 1: any symbol can be coded.
   static Frequencies Normalise(std::span<const uint64_t, kSymbols> counts);
 
-  uint32_t frequency(int symbol) const { return frequencies_[symbol]; }
-  uint32_t start(int symbol) const { return starts_[symbol]; }
+  uint32_t frequency(uint32_t symbol) const { return frequencies_[symbol]; }
+  uint32_t start(uint32_t symbol) const { return starts_[symbol]; }
   const Frequencies& frequencies() const { return frequencies_; }
+  // floor(x / frequency(symbol)) for a 32-bit x, by one multiplication: the encoder's inner loop.
+  uint32_t Divide(uint32_t x, int symbol) const {
+    const Reciprocal& r = reciprocals_[symbol];
+    return static_cast<uint32_t>((static_cast<unsigned __int128>(x) * r.factor) >> 64) + r.addend * x;
+  }
 
-  // What the decoder needs at slot x mod 4096, in one 32-bit load: frequency - 1 (12 bits), slot - start (12), symbol (5).
-  uint32_t slot(uint32_t x) const { return slots_[x & (kProbabilityOne - 1)]; }
-  static uint32_t SlotFrequency(uint32_t slot) { return (slot & 0xFFF) + 1; }
-  static uint32_t SlotOffset(uint32_t slot) { return (slot >> 12) & 0xFFF; }
-  static uint32_t SlotSymbol(uint32_t slot) { return slot >> 24; }
+  // The decoder's look-up: the symbol at x mod 4096. One byte a slot keeps two tables and the data in the first-level cache.
+  uint32_t SymbolAt(uint32_t x) const { return symbols_[x & (kProbabilityOne - 1)]; }
 
   // The serialised form in a patch: count of symbols up to the last used one, then a varint a frequency.
   void Serialize(ByteWriter& writer) const;
   static Result<SymbolTable> Parse(ByteReader& reader);
 
  private:
+  // factor = floor(2^64 / f) + 1 is exact for every 32-bit x and f <= 4096; for f = 1, where it would not fit, the
+  // quotient is x itself.
+  struct Reciprocal {
+    uint64_t factor = 0;
+    uint32_t addend = 0;
+  };
+
   Frequencies frequencies_;
+  std::array<Reciprocal, kSymbols> reciprocals_{};
   std::array<uint16_t, kSymbols> starts_;
-  std::array<uint32_t, kProbabilityOne> slots_;
+  std::array<uint8_t, kProbabilityOne> symbols_;
 };
 
 }  // namespace skerry

@@ -14,26 +14,29 @@
 
 namespace skerry {
 
+// All three are free of branches: the signs of steps are random, and a wrongly predicted branch costs more than the rest.
 template <std::unsigned_integral T>
 constexpr T Ordered(T bits, bool sign_magnitude) {
   constexpr int kSignBit = std::numeric_limits<T>::digits - 1;
-  const T flip = static_cast<T>(std::numeric_limits<T>::max() >> 1);
-  return sign_magnitude && (bits >> kSignBit) != 0 ? static_cast<T>(bits ^ flip) : bits;
+  const T flip = static_cast<T>((std::numeric_limits<T>::max() >> 1) * static_cast<T>(sign_magnitude));
+  const T negative = static_cast<T>(T{0} - static_cast<T>(bits >> kSignBit));  // all ones or all zeros
+  return static_cast<T>(bits ^ (negative & flip));
 }
 
 // The step as a rank: +1, -1, +2, -2, … are 0, 1, 2, 3, …; `before` and `after` differ.
 template <std::unsigned_integral T>
 constexpr uint64_t StepRank(T before, T after, bool sign_magnitude) {
   using S = std::make_signed_t<T>;
-  const auto step = static_cast<int64_t>(
+  auto step = static_cast<int64_t>(
       static_cast<S>(static_cast<T>(Ordered(after, sign_magnitude) - Ordered(before, sign_magnitude))));
-  return step > 0 ? 2 * static_cast<uint64_t>(step - 1) : 2 * static_cast<uint64_t>(-(step + 1)) + 1;
+  step -= static_cast<int64_t>(step > 0);
+  return static_cast<uint64_t>(step) << 1 ^ static_cast<uint64_t>(step >> 63);
 }
 
 template <std::unsigned_integral T>
 constexpr T AfterStep(T before, uint64_t rank, bool sign_magnitude) {
-  const uint64_t half = rank / 2 + 1;
-  const T step = static_cast<T>(rank % 2 == 0 ? half : ~half + 1);
+  const uint64_t negative = uint64_t{0} - (rank & 1);
+  const T step = static_cast<T>(((rank / 2 + 1) ^ negative) - negative);
   return Ordered(static_cast<T>(Ordered(before, sign_magnitude) + step), sign_magnitude);
 }
 

@@ -17,7 +17,7 @@ Result<AnchorFile> PutFile(const Board& board, const RunId& run, const Path& dir
     anchor.object.uri = "file://" + file.string();
     return anchor;
   }
-  SKERRY_ASSIGN(anchor.object.key, AnchorKey(run, Version(0), path));
+  SKERRY_ASSIGN(anchor.object.key, AnchorKey(run, Version(0), anchor.object.sha256, path));
   SKERRY_TRY(board.PutObject(anchor.object.key, source));
   return anchor;
 }
@@ -30,6 +30,13 @@ Result<InitReceipt> InitRun(const Board& board, const RunId& run, const Checkpoi
   SKERRY_ASSIGN(const std::vector<RunningDigest> digests, DigestTensors(base, threads, progress));
   InitReceipt receipt{.model = ModelDigest(layout.tensors_digest(), digests), .layout = layout.digest()};
 
+  // For people; written last, since what an init that was killed leaves must not stand in the way of another.
+  const auto describe = [&] {
+    return board.PutRun({.run = run,
+                         .base = std::filesystem::absolute(base.directory()).lexically_normal().filename().string(),
+                         .parent = std::nullopt,
+                         .layout = receipt.layout});
+  };
   const auto existing = board.ReadHead(run);
   if (existing) {
     SKERRY_ASSIGN(const Manifest first, board.ReadManifest(existing->head, Version(0)));
@@ -37,6 +44,8 @@ Result<InitReceipt> InitRun(const Board& board, const RunId& run, const Checkpoi
       return Fail(Code::kConflict, "run {} exists with base {}, not {}", run, first.model.Short(), receipt.model.Short());
     }
     for (const AnchorFile& file : first.anchor->files) receipt.bytes += file.object.size;
+    const auto described = board.ReadRun(run);
+    if (!described && described.error().code == Code::kNotFound) SKERRY_TRY(describe());
     return receipt;
   }
   if (existing.error().code != Code::kNotFound) return tl::unexpected(existing.error());
@@ -70,10 +79,6 @@ Result<InitReceipt> InitRun(const Board& board, const RunId& run, const Checkpoi
   manifest.nearest_anchor = manifest.version;
   manifest.time = FormatTime(clock.Now());
   manifest.stats = {.elements = layout.total_units(), .checkpoint_bytes = layout.total_bytes()};
-  SKERRY_TRY(board.PutRun({.run = run,
-                           .base = std::filesystem::absolute(base.directory()).filename().string(),
-                           .parent = std::nullopt,
-                           .layout = receipt.layout}));
   SKERRY_ASSIGN(const ManifestRef staged, board.StageManifest(manifest));
   SKERRY_TRY(Failpoint("init.manifest_stored"));
 
@@ -87,6 +92,7 @@ Result<InitReceipt> InitRun(const Board& board, const RunId& run, const Checkpoi
   SKERRY_ASSIGN([[maybe_unused]] const Generation generation, board.MoveHead(std::nullopt, head));
   SKERRY_TRY(Failpoint("init.head_stored"));
   SKERRY_TRY(board.PublishAlias(head));
+  SKERRY_TRY(describe());
   receipt.created = true;
   return receipt;
 }

@@ -5,6 +5,7 @@
 #include "skerry/apply/canonical_checkpoint.h"
 #include "skerry/apply/catch_up.h"
 #include "skerry/base/failpoint.h"
+#include "skerry/base/temporary.h"
 #include "skerry/board/keys.h"
 #include "skerry/patch/encoder.h"
 #include "skerry/patch/file_sink.h"
@@ -172,6 +173,7 @@ Result<PublishReceipt> Publication::Run() {
     return Fail(Code::kConflict, "another publisher is at work with state directory {}", options_.state_directory.string());
   }
   if (!lock) return tl::unexpected<Error>(std::move(lock).error());
+  SweepTemporaries(options_.state_directory);
   SKERRY_ASSIGN(publisher_, PublisherId(options_.state_directory));
   SKERRY_ASSIGN(const HeadAt at, board_.ReadHead(run_));
   if (options_.version && *options_.version > at.head.version.Next()) {

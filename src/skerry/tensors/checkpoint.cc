@@ -11,7 +11,6 @@ namespace skerry {
 namespace {
 
 constexpr std::string_view kIndexSuffix = ".safetensors.index.json";
-constexpr std::string_view kShardSuffix = ".safetensors";
 // Weights in other containers: not part of what Skerry ships.
 constexpr std::array<std::string_view, 10> kOtherWeights = {".bin", ".pt",   ".pth",     ".ckpt", ".gguf",
                                                             ".onnx", ".h5", ".msgpack", ".npz",  ".ot"};

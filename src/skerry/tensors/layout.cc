@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 
+#include "skerry/base/text.h"
 #include "skerry/tensors/safetensors.h"
 
 namespace skerry {
@@ -30,7 +32,7 @@ Result<Layout> Layout::FromHeaders(std::vector<std::pair<std::string, std::strin
   std::sort(headers.begin(), headers.end());
   Layout layout;
   for (auto& [name, json] : headers) {
-    SKERRY_TRY(CheckRelativePath(name));
+    SKERRY_TRY(CheckShardName(name));
     if (!layout.files_.empty() && layout.files_.back().name == name) {
       return Fail(Code::kCorrupt, "file '{}' stands twice in the layout", name);
     }
@@ -58,6 +60,9 @@ Result<Layout> Layout::FromHeaders(std::vector<std::pair<std::string, std::strin
                   layout.files_[b.file].name);
     }
   }
+  std::vector<std::string> names;
+  for (const LayoutFile& file : layout.files_) names.push_back(file.name);
+  SKERRY_TRY(CheckNoFileIsAFolder(names));
   layout.digest_ = Sha256::Of(layout.Serialize());
   layout.tensors_digest_ = TensorsDigestOf(layout.tensors_);
   return layout;
@@ -144,12 +149,30 @@ Status CheckRelativePath(std::string_view path) {
       return refuse("control character, quote or backslash");
     }
   }
-  if (!nlohmann::json::accept(fmt::format("\"{}\"", path))) return refuse("not UTF-8");
+  if (!IsUtf8(path)) return refuse("not UTF-8");
   for (size_t start = 0; start <= path.size();) {
     const size_t end = std::min(path.find('/', start), path.size());
     if (end == start) return refuse("empty component");
     if (path[start] == '.') return refuse("hidden or dotted component");
     start = end + 1;
+  }
+  return {};
+}
+
+Status CheckShardName(std::string_view name) {
+  SKERRY_TRY(CheckRelativePath(name));
+  if (name.ends_with(kShardSuffix)) return {};
+  return Fail(Code::kCorrupt, "'{}' can't be a shard: its name does not end in {}", name, kShardSuffix);
+}
+
+Status CheckNoFileIsAFolder(const std::vector<std::string>& paths) {
+  const std::set<std::string_view> files(paths.begin(), paths.end());
+  for (const std::string_view path : files) {
+    for (size_t slash = path.find('/'); slash != std::string_view::npos; slash = path.find('/', slash + 1)) {
+      if (files.count(path.substr(0, slash)) != 0) {
+        return Fail(Code::kCorrupt, "'{}' would be a file and a folder ('{}')", path.substr(0, slash), path);
+      }
+    }
   }
   return {};
 }

@@ -76,9 +76,16 @@ std::string DescribeTensorDifferences(const Layout& base, const Layout& other, s
 // "BF16 [2, 3]"
 std::string DescribeType(const LayoutTensor& tensor);
 
-// A path that stays inside the directory it is joined to: relative, '/'-separated, no empty, '.' or '..' component, no
-// hidden component, no control characters, at most 1024 bytes.
+// A path that stays inside the directory it is joined to: relative, '/'-separated, no empty, dotted or hidden component, no
+// control characters, quotes or backslashes, UTF-8, at most 1024 bytes.
 Status CheckRelativePath(std::string_view path);
+
+// The same, and the name ends in `.safetensors`, which no side file's does.
+inline constexpr std::string_view kShardSuffix = ".safetensors";
+Status CheckShardName(std::string_view name);
+
+// Among files of one directory: none is also the folder of another.
+Status CheckNoFileIsAFolder(const std::vector<std::string>& paths);
 
 }  // namespace skerry
 

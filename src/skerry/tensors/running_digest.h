@@ -33,11 +33,13 @@ struct RunningDigest {
   auto operator<=>(const RunningDigest&) const = default;
 };
 
-// The mix of one word: the finaliser of SplitMix64 (constants by D. Stafford, "mix13"), tapped after its first half for lane
-// a and at its end for lane b. For a fixed index both are bijections of the word, so a single wrong word never hides.
+// The mix of one word: xor with a key that depends on the index, then two rounds of multiply and xor-shift, tapped after the first for lane
+// a and after the second for lane b. For a fixed index both are bijections of the word, so a single wrong word never hides.
+// Key step: 2^64 / golden ratio; multipliers: the 32-bit primes 1 and 2 of xxHash, because a product with a 32-bit number
+// takes two vector multiplications and not three.
 inline constexpr uint64_t kDigestIndexStep = 0x9E3779B97F4A7C15;
-inline constexpr uint64_t kDigestMultiplier1 = 0xBF58476D1CE4E5B9;
-inline constexpr uint64_t kDigestMultiplier2 = 0x94D049BB133111EB;
+inline constexpr uint64_t kDigestMultiplier1 = 0x9E3779B1;
+inline constexpr uint64_t kDigestMultiplier2 = 0x85EBCA77;
 
 inline RunningDigest MixWord(uint64_t index, uint64_t word) {
   uint64_t x = word ^ ((index + 1) * kDigestIndexStep);

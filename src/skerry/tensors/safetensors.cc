@@ -181,6 +181,8 @@ std::optional<std::string_view> GuessKind(std::string_view start) {
 
 Result<SafetensorsHeader> ParseSafetensorsHeader(std::string_view text) {
   if (text.empty() || text.front() != '{') return Fail(Code::kCorrupt, "the header does not begin with '{{'");
+  // The parser would take a NUL byte for the end of its input and not look at what follows.
+  if (text.find('\0') != std::string_view::npos) return Fail(Code::kCorrupt, "the header holds a NUL byte");
   HeaderHandler handler;
   if (!json::sax_parse(text.begin(), text.end(), &handler)) return Fail(Code::kCorrupt, "{}", handler.error);
 

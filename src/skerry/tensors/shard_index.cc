@@ -43,12 +43,16 @@ Status ShardIndex::CheckAllFound(const Layout& layout) const {
 Result<ShardIndex> ReadShardIndex(const Path& path) {
   SKERRY_ASSIGN(const Bytes bytes, ReadFile(path, kMaxHeaderBytes));
   const std::string_view text = AsText(bytes);
+  // The parser would take a NUL byte for the end of its input and not look at what follows.
+  if (text.find('\0') != std::string_view::npos) return Fail(Code::kCorrupt, "{} holds a NUL byte", path.string());
   std::set<std::string> keys;
   std::string duplicate;
   bool in_map = false, too_deep = false;
+  int maps = 0;
   const auto watch = [&](int depth, nlohmann::json::parse_event_t event, nlohmann::json& value) {
     if (depth > kMaxDepth) too_deep = true;
     if (event == nlohmann::json::parse_event_t::key) {
+      if (depth == 1 && value == "weight_map") maps += 1;
       if (depth == 1) in_map = value == "weight_map";
       if (depth == 2 && in_map && !keys.insert(value.get<std::string>()).second) duplicate = value;
     }
@@ -59,6 +63,7 @@ Result<ShardIndex> ReadShardIndex(const Path& path) {
     return Fail(Code::kCorrupt, "{} is not a JSON object{}", path.string(), too_deep ? " of sane depth" : "");
   }
   if (!duplicate.empty()) return Fail(Code::kCorrupt, "{}: tensor '{}' stands twice", path.string(), duplicate);
+  if (maps > 1) return Fail(Code::kCorrupt, "{}: weight_map stands {} times", path.string(), maps);
   const auto map = document.find("weight_map");
   if (map == document.end() || !map->is_object() || map->empty()) {
     return Fail(Code::kCorrupt, "{} has no weight_map", path.string());
@@ -69,7 +74,7 @@ Result<ShardIndex> ReadShardIndex(const Path& path) {
       return Fail(Code::kCorrupt, "{}: the file of tensor '{}' is {}, not a text", path.string(), tensor, file.dump());
     }
     const auto name = file.get<std::string>();
-    if (const Status safe = CheckRelativePath(name); !safe) return Annotate(safe.error(), path.string());
+    if (const Status safe = CheckShardName(name); !safe) return Annotate(safe.error(), path.string());
     index.file_of.emplace(tensor, name);
   }
   return index;

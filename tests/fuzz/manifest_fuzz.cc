@@ -1,0 +1,37 @@
+// The board's JSON objects, which anybody who may write to the board wrote. What is accepted can be written again and
+// read back as the same.
+#include "check.h"
+#include "skerry/board/head.h"
+#include "skerry/board/layout_codec.h"
+#include "skerry/board/manifest.h"
+#include "skerry/board/run_info.h"
+
+namespace skerry {
+namespace {
+
+template <typename Parse, typename Serialize>
+void RoundTrip(ByteSpan bytes, Parse parse, Serialize serialize) {
+  const auto value = parse(bytes);
+  if (!value) {
+    FUZZ_CHECK(!value.error().message.empty());
+    return;
+  }
+  const auto written = serialize(*value);
+  FUZZ_CHECK(written);
+  const auto again = parse(*written);
+  FUZZ_CHECK(again && *again == *value);
+}
+
+}  // namespace
+}  // namespace skerry
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace skerry;
+  const auto bytes = std::as_bytes(std::span(data, size));
+  RoundTrip(bytes, ParseManifest, SerializeManifest);
+  RoundTrip(bytes, ParseHead, SerializeHead);
+  RoundTrip(bytes, ParseBoardInfo, SerializeBoardInfo);
+  RoundTrip(bytes, ParseRunInfo, SerializeRunInfo);
+  if (const auto unpacked = UnpackLayout(bytes, 1 << 16)) FUZZ_CHECK(unpacked->size() <= 1 << 16);
+  return 0;
+}

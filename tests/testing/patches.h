@@ -1,0 +1,140 @@
+// Patches in memory: made from two models, decoded onto one, and damaged with all checksums made right again.
+#ifndef SKERRY_TESTS_TESTING_PATCHES_H_
+#define SKERRY_TESTS_TESTING_PATCHES_H_
+
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include "skerry/patch/encoder.h"
+#include "skerry/patch/format.h"
+#include "skerry/patch/patch.h"
+#include "tests/testing/checkpoints.h"
+#include "tests/testing/results.h"
+
+namespace skerry {
+
+inline Bytes PatchBetween(const TensorSource& base, const TensorSource& target, const EncodeOptions& options = {},
+                          std::vector<SideFileChange> side_files = {}) {
+  MemorySink sink;
+  Must(EncodePatch(base, target, std::move(side_files), options, sink, Progress::None()));
+  return std::move(sink.bytes());
+}
+inline Bytes PatchBetween(const TestModel& base, const TestModel& target, const EncodeOptions& options = {}) {
+  return PatchBetween(ModelSource(base), ModelSource(target), options);
+}
+
+// The bytes of the target's tensors, in its layout's order.
+inline Result<std::vector<Bytes>> Decoded(const Patch& patch, const TensorSource& base, const Layout& target) {
+  std::vector<Bytes> tensors;
+  std::vector<bool> in_base;
+  Bytes scratch;
+  for (const LayoutTensor& tensor : target.tensors()) {
+    const int64_t at = base.layout().Find(tensor.name);
+    in_base.push_back(at >= 0 && base.layout().tensors()[static_cast<size_t>(at)].shape == tensor.shape &&
+                      base.layout().tensors()[static_cast<size_t>(at)].dtype == tensor.dtype);
+    Bytes bytes(tensor.bytes);
+    if (in_base.back()) {
+      SKERRY_ASSIGN(const ByteSpan old, base.Read(static_cast<size_t>(at), 0, tensor.bytes, scratch));
+      bytes = ToBytes(old);
+    }
+    tensors.push_back(std::move(bytes));
+  }
+  SKERRY_ASSIGN(const std::vector<PlacedBlock> blocks, patch.Place(target));
+  for (const PlacedBlock& block : blocks) {
+    const LayoutTensor& tensor = target.tensors()[block.tensor];
+    const auto unit = static_cast<size_t>(DTypeUnit(tensor.dtype));
+    const auto bytes = MutableByteSpan(tensors[block.tensor]).subspan(block.first_unit * unit, block.units * unit);
+    BlockChanges changes;
+    SKERRY_TRY(patch.Decode(block, tensor, in_base[block.tensor] ? ByteSpan(bytes) : ByteSpan(), changes));
+    ApplyBlock(changes, bytes.data());
+  }
+  return tensors;
+}
+
+inline std::vector<Bytes> TensorsOf(const ModelSource& source) {
+  std::vector<Bytes> tensors;
+  for (size_t i = 0; i < source.layout().tensors().size(); ++i) tensors.push_back(source.tensor(i).bytes);
+  return tensors;
+}
+
+// Position of the changed units of each block, over the whole tensor: what a test expects by hand.
+inline std::vector<std::pair<std::string, std::vector<uint64_t>>> PositionsIn(const Patch& patch,
+                                                                              const ModelSource& base) {
+  std::vector<std::pair<std::string, std::vector<uint64_t>>> found;
+  for (const PlacedBlock& block : Must(patch.Place(base.layout()))) {
+    const LayoutTensor& tensor = base.layout().tensors()[block.tensor];
+    const auto unit = static_cast<size_t>(DTypeUnit(tensor.dtype));
+    const ByteSpan before = ByteSpan(base.tensor(block.tensor).bytes).subspan(block.first_unit * unit, block.units * unit);
+    BlockChanges changes;
+    Must(patch.Decode(block, tensor, before, changes));
+    if (found.empty() || found.back().first != tensor.name) found.push_back({tensor.name, {}});
+    const size_t replaced = changes.all ? block.units : changes.positions.size();
+    for (size_t i = 0; i < replaced; ++i) {
+      const uint64_t position = changes.all ? i : changes.positions[i];
+      if (std::memcmp(before.data() + position * unit, changes.values.data() + i * unit, unit) == 0) continue;
+      found.back().second.push_back(block.first_unit + position);
+    }
+  }
+  return found;
+}
+
+// A patch file taken apart, to be put together again with right checksums whatever was done to the parts.
+struct PatchParts {
+  Bytes header;
+  Bytes payloads;
+  std::vector<std::pair<uint8_t, Bytes>> sections;
+
+  static PatchParts Of(ByteSpan file) {
+    PatchParts parts;
+    const ByteSpan footer = file.last(kPatchFooterBytes);
+    const auto blocks_bytes = LoadLe<uint64_t>(footer.data());
+    const auto count = LoadLe<uint32_t>(footer.data() + 8);
+    parts.header = ToBytes(file.first(kPatchHeaderBytes));
+    parts.payloads = ToBytes(file.subspan(kPatchHeaderBytes, blocks_bytes));
+    const ByteSpan table = file.subspan(file.size() - kPatchFooterBytes - count * kSectionEntryBytes);
+    size_t at = kPatchHeaderBytes + blocks_bytes;
+    for (uint32_t i = 0; i < count; ++i) {
+      const std::byte* entry = table.data() + i * kSectionEntryBytes;
+      const auto size = LoadLe<uint64_t>(entry + 1);
+      parts.sections.emplace_back(std::to_integer<uint8_t>(*entry), ToBytes(file.subspan(at, size)));
+      at += size;
+    }
+    return parts;
+  }
+
+  Bytes& section(Section kind) {
+    for (auto& [code, bytes] : sections) {
+      if (code == static_cast<uint8_t>(kind)) return bytes;
+    }
+    throw std::runtime_error("no such section");
+  }
+
+  Bytes Sealed() const {
+    Bytes file = header, table, footer;
+    ByteWriter writer(file);
+    writer.Raw(payloads);
+    for (const auto& [code, bytes] : sections) {
+      writer.Raw(bytes);
+      ByteWriter entry(table);
+      entry.Int<uint8_t>(code);
+      entry.Int<uint64_t>(bytes.size());
+      entry.Int<uint64_t>(Xxh3(bytes));
+    }
+    writer.Raw(table);
+    ByteWriter end(footer);
+    end.Int<uint64_t>(payloads.size());
+    end.Int<uint32_t>(static_cast<uint32_t>(sections.size()));
+    Bytes covered = header;
+    covered.insert(covered.end(), table.begin(), table.end());
+    covered.insert(covered.end(), footer.begin(), footer.end());
+    end.Int<uint64_t>(Xxh3(covered));
+    end.Raw(AsBytes(kPatchEndMagic));
+    writer.Raw(footer);
+    return file;
+  }
+};
+
+}  // namespace skerry
+
+#endif  // SKERRY_TESTS_TESTING_PATCHES_H_
