@@ -18,8 +18,8 @@ _lines = []
 
 
 def pytest_configure(config):
-    """Temporary files go to memory where the machine has enough of it: the tests make the program sync files thousands of
-    times. A given --basetemp wins."""
+    """Temporary files go to memory where the machine has enough of it: the tests make the program sync files thousands
+    of times. A given --basetemp wins."""
     usable = MEMORY.is_dir() and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free >= MEMORY_NEEDED
     config.skerry_temporary = None
     if config.option.basetemp is None and usable:

@@ -3,6 +3,8 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "terminal.h"
+
 #include "skerry/base/parallel.h"
 #include "skerry/base/text.h"
 
@@ -26,7 +28,12 @@ Command& Command::Option(const std::string& flags, std::string& target, const st
   return *this;
 }
 Command& Command::Option(const std::string& flags, std::optional<uint64_t>& target, const std::string& help) {
-  App(app_)->add_option(flags, target, help);
+  // CLI11 would read -1 as 2^64 - 1.
+  const auto digits_only = [](const std::string& text) {
+    const bool digits = !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
+    return digits ? std::string() : fmt::format("'{}' is not a whole number of 0 or more", text);
+  };
+  App(app_)->add_option(flags, target, help)->check(digits_only);
   return *this;
 }
 Command& Command::Choice(const std::string& flags, std::string& target, std::vector<std::string> choices,
@@ -85,6 +92,11 @@ int ExitStatus(Code code) {
 }
 
 int CommandLine::Main(int argc, char** argv) {
+  const auto is_asked = [&](const CLI::App* sub) { return sub->get_name() == argv[1]; };
+  if (argc > 1 && argv[1][0] != '-' && impl_->app.get_subcommands(is_asked).empty()) {
+    fmt::print(stderr, "skerry: unknown command '{}'\nTry 'skerry --help'.\n", Printable(argv[1]));
+    return 2;
+  }
   try {
     impl_->app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -96,7 +108,7 @@ int CommandLine::Main(int argc, char** argv) {
   if (impl_->common.threads == 0) impl_->common.threads = DefaultThreads();
   const Status status = impl_->chosen(impl_->common);
   if (status) return 0;
-  if (impl_->common.json) {
+  if (impl_->common.json && !JsonWasPrinted()) {
     const nlohmann::ordered_json error = {
         {"error", {{"code", CodeName(status.error().code)}, {"message", status.error().message}}}};
     fmt::print("{}\n", error.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));

@@ -117,7 +117,14 @@ void PrintFacts(const std::vector<std::pair<std::string, std::string>>& facts) {
 
 void PrintWarning(std::string_view warning) { fmt::print(stderr, "skerry: warning: {}\n", Printable(warning)); }
 
+namespace {
+bool json_printed = false;
+}  // namespace
+
+bool JsonWasPrinted() { return json_printed; }
+
 void PrintJson(const nlohmann::ordered_json& document) {
+  json_printed = true;
   fmt::print("{}\n", document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 

@@ -27,6 +27,8 @@ void PrintTable(const std::vector<std::vector<std::string>>& rows);
 void PrintFacts(const std::vector<std::pair<std::string, std::string>>& facts);
 // "skerry: warning: …" on stderr.
 void PrintWarning(std::string_view warning);
+// One document a run: an error that comes after it goes to stderr only.
+bool JsonWasPrinted();
 void PrintJson(const nlohmann::ordered_json& document);
 
 // A line on stderr with stage, bytes, rate and time left, shown only on a terminal and only for work over a second; it

@@ -17,7 +17,7 @@ SIDE_FILE_CHANGES_AT = 4
 
 
 def side_files(version):
-    """A config, a tokenizer, and a file that is replaced at one version, as when somebody edits the sampling defaults."""
+    """A config, a tokenizer, and a file that is replaced at one version, as when somebody edits sampling defaults."""
     temperature = 0.7 if version < SIDE_FILE_CHANGES_AT else 1.0
     vocabulary = {chr(byte): byte for byte in range(32, 127)}
     return {

@@ -1,7 +1,7 @@
 """Exactness on a chain of real versions: whatever the way to a version, every file has the source's SHA-256.
 
-SKERRY_CHAIN=DIR takes another chain, a directory with v000, v001, …; of a long one it runs all fresh pulls and all steps,
-and a spread of the jumps.
+SKERRY_CHAIN=DIR takes another chain, a directory with v000, v001, …; of a long one it runs all fresh pulls and all
+steps, and a spread of the jumps.
 """
 
 import os
@@ -61,8 +61,8 @@ def patches(versions, tmp_path_factory, summary):
         changed += receipt["changed"]
         made.append(patch)
     summary.append(
-        f"chain of {len(versions)} versions: {len(made)} patches, {size:,} bytes as whole files for {changed:,} changed "
-        f"elements: {size / changed:.4f} bytes each"
+        f"chain of {len(versions)} versions: {len(made)} patches, {size:,} bytes as whole files for {changed:,} changed"
+        f" elements: {size / changed:.4f} bytes each"
     )
     return made
 
@@ -75,14 +75,24 @@ def board(versions, tmp_path_factory, summary):
     size, changed = 0, 0
     for n in range(1, len(versions)):
         receipt = skerry(
-            "publish", directory / "b", versions[n], "--run", "chain", "--step", 10 * n, "--state", directory / "s", "--json"
+            "publish",
+            directory / "b",
+            versions[n],
+            "--run",
+            "chain",
+            "--step",
+            10 * n,
+            "--state",
+            directory / "s",
+            "--json",
         ).json
         assert (receipt["version"], receipt["published"], receipt["step"]) == (n, True, 10 * n)
         size += receipt["patch_bytes"]
         changed += receipt["changed"]
+    checkpoint = sum(file.stat().st_size for file in versions[0].glob("*.safetensors"))
     summary.append(
         f"the same on a board: {size:,} bytes of patches, {size / changed:.4f} bytes a changed element; "
-        f"{size / sum(f.stat().st_size for f in versions[0].glob('*.safetensors')) / (len(versions) - 1):.3%} of a checkpoint a version"
+        f"{size / checkpoint / (len(versions) - 1):.3%} of a checkpoint a version"
     )
     return directory / "b"
 
@@ -179,10 +189,11 @@ def test_an_island_wanders_in_any_order_and_is_always_exact(board, files, last, 
         assert_same_files(tmp_path / "island", files[n], f"at {n}")
 
 
-def test_what_lies_beside_an_island_is_gone_after_each_pull(board, last, tmp_path):
+def test_nothing_but_a_lock_lies_beside_an_island_after_each_pull(board, last, tmp_path):
     for n in (0, last, 1, last):
         pull(board, tmp_path / "island", n)
-        assert [path.name for path in tmp_path.iterdir()] == ["island"]
+        assert {path.name for path in tmp_path.iterdir()} <= {"island", ".island.lock"}
+        assert not (tmp_path / ".island.lock").exists() or (tmp_path / ".island.lock").stat().st_size == 0
 
 
 def test_a_pull_of_a_version_that_is_there_already_fetches_nothing(board, last, tmp_path):

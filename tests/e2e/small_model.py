@@ -5,10 +5,11 @@ import numpy as np
 from checkpoint_files import Tensor, bf16, write_checkpoint
 
 SHAPE = (300, 256)  # two cells
+SHARD1, SHARD2 = "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"
 
 
 def tensors(version):
-    """Version 0, or 0 with what steps 1 … version changed. The weight and its scales are in different shards of two."""
+    """Version 0, or 0 with what steps 1 … version changed. Weight and scales are in different shards of two."""
     random = np.random.default_rng(7)
     weight = random.integers(0x3C00, 0x3F00, SHAPE, dtype=np.uint16)
     scales = random.random(64, dtype=np.float32)

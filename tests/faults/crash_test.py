@@ -24,7 +24,7 @@ from operations import (
     sweep_errors,
     sweep_kills,
 )
-from program import CONFLICT, KILLED, OK, finish, skerry, start
+from program import CONFLICT, KILLED, UNAVAILABLE, finish, skerry, start
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +95,7 @@ def test_A23_a_kill_between_weight_and_scale_never_shows_one_without_the_other(w
 
 
 def test_D3_leftovers_of_a_killed_publish_are_never_read(world, tmp_path):
-    """The killed attempt stored version 2's patch and manifest; then another version 2, in other shards, is published."""
+    """The killed attempt stored version 2's patch and manifest; then another version 2, in other shards, comes."""
     place = tmp_path / "p"
     shutil.copytree(world.places / "board at 1", place)
     publish = ["publish", place / "b", "--run", "r", "--state", place / "s"]
@@ -118,7 +118,9 @@ def test_D3_a_published_version_is_immutable_whatever_is_published_under_its_num
     before = board_files.immutable_objects(place / "b")
     head = board_files.head_path(place / "b", "r").read_bytes()
     for checkpoint in (world.ckpt[2], world.ckpt["3r"], world.ckpt[0]):
-        skerry("publish", place / "b", checkpoint, "--run", "r", "--version", 1, "--state", place / "s", expect=CONFLICT)
+        skerry(
+            "publish", place / "b", checkpoint, "--run", "r", "--version", 1, "--state", place / "s", expect=CONFLICT
+        )
     board_files.assert_nothing_lost(before, place / "b")
     assert board_files.head_path(place / "b", "r").read_bytes() == head
 
@@ -126,7 +128,9 @@ def test_D3_a_published_version_is_immutable_whatever_is_published_under_its_num
 def test_D3_leftovers_of_a_killed_init_do_not_mix_with_another_base(world, tmp_path):
     """Killed after its anchor; then the run begins from another checkpoint, in other shards."""
     board = tmp_path / "b"
-    assert skerry("init", board, "--run", "r", "--base", world.ckpt[0], failpoints="init.anchor_stored:kill", expect=None).killed
+    assert skerry(
+        "init", board, "--run", "r", "--base", world.ckpt[0], failpoints="init.anchor_stored:kill", expect=None
+    ).killed
     skerry("init", board, "--run", "r", "--base", world.ckpt["3r"])
     board_files.walk(board, "r")
     skerry("pull", board, "--run", "r", "-o", tmp_path / "new")
@@ -134,7 +138,7 @@ def test_D3_leftovers_of_a_killed_init_do_not_mix_with_another_base(world, tmp_p
 
 
 def test_D3_leftovers_of_a_killed_pull_do_not_mix_with_another_run(world, tmp_path):
-    """A pull of run r is killed before its files are complete; then run other, with fewer side files, goes to the same place."""
+    """A pull of run r is killed before its files are complete; then run other, with fewer files, goes to its place."""
     board = tmp_path / "b"
     skerry("init", board, "--run", "r", "--base", world.ckpt[0])
     skerry("init", board, "--run", "other", "--base", world.ckpt["3r"])
@@ -159,12 +163,23 @@ def test_a_damaged_island_whose_healing_was_killed_heals_in_the_next_pull(world,
     assert_same_files(place / "island", world.files[2])
 
 
-def test_a_checkpoint_with_an_unfinished_apply_says_so_when_it_is_verified(world, tmp_path):
-    shutil.copytree(world.ckpt[0], tmp_path / "here")
-    apply = ["apply", tmp_path / "here", world.patch["0-1"], "--in-place"]
+def test_a_checkpoint_with_an_unfinished_apply_is_not_read_by_any_command(world, tmp_path):
+    """Neither its own tensors nor a patch or a version made of it may be half old and half new."""
+    here = tmp_path / "here"
+    shutil.copytree(world.ckpt[0], here)
+    shutil.copytree(world.places / "board at 1", tmp_path / "p")
+    apply = ["apply", here, world.patch["0-1"], "--in-place"]
     assert skerry(*apply, failpoints="apply.tensors_half_written:kill", expect=None).killed
-    ran = skerry("verify", tmp_path / "here", expect=None)
-    assert ran.code != OK
-    assert "unfinished" in ran.err or "journal" in ran.err, f"the way out is not told: {ran.err}"
+    for command in (
+        ["verify", here],
+        ["diff", here, world.ckpt[2], "-o", tmp_path / "patch"],
+        ["diff", world.ckpt[2], here, "-o", tmp_path / "patch"],
+        ["apply", here, world.patch["0-1"], "-o", tmp_path / "new"],
+        ["init", tmp_path / "b", "--run", "r", "--base", here],
+        ["publish", tmp_path / "p" / "b", here, "--run", "r", "--state", tmp_path / "p" / "s"],
+    ):
+        ran = skerry(*command, expect=UNAVAILABLE)
+        assert "not finished" in ran.err and "apply --in-place" in ran.err
+    assert not (tmp_path / "patch").exists() and not (tmp_path / "new").exists()
     skerry(*apply)
-    skerry("verify", tmp_path / "here")
+    skerry("verify", here)

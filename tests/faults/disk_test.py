@@ -90,7 +90,9 @@ def refused_for_space(*command):
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.__name__)
-def test_F1_a_disk_that_is_full_at_any_write_leaves_the_old_version_and_the_next_run_succeeds(operation, world, tmp_path):
+def test_F1_a_disk_that_is_full_at_any_write_leaves_the_old_version_and_the_next_run_succeeds(
+    operation, world, tmp_path
+):
     assert sweep_errors(operation(), "file.write", f"errno={errno.ENOSPC}", world, tmp_path) > 0
 
 
@@ -100,7 +102,9 @@ def test_F1_a_disk_that_is_full_at_any_write_leaves_the_old_version_and_the_next
     ids=lambda operation: operation.__name__,
 )
 @pytest.mark.parametrize("call", ["file.sync", "file.rename", "file.link"])
-def test_a_disk_that_fails_at_any_call_leaves_the_old_version_and_the_next_run_succeeds(call, operation, world, tmp_path):
+def test_a_disk_that_fails_at_any_call_leaves_the_old_version_and_the_next_run_succeeds(
+    call, operation, world, tmp_path
+):
     sweep_errors(operation(), call, f"errno={errno.EIO}", world, tmp_path)
 
 
@@ -137,7 +141,7 @@ def test_F1_apply_in_place_without_space_for_the_journal_leaves_the_old_version(
 
 
 def test_F1_apply_in_place_to_a_file_with_holes_on_a_full_disk_is_an_error_and_not_a_signal(tmp_path, dense, disk):
-    """The journal is elsewhere and complete; the checkpoint's holes can't be filled. What was begun ends when there is space."""
+    """The journal, elsewhere, is complete; the checkpoint's holes can't be filled. With space the apply is finished."""
     write_checkpoint(tmp_path / "zeros", {"w": bf16(np.zeros(DENSE, np.uint16))})
     skerry("diff", tmp_path / "zeros", dense / "v1", "-o", tmp_path / "p")
     here = disk.path / "here"

@@ -1,5 +1,5 @@
-"""The operations that the fault tests break: where each starts, what readers may see after it broke, what it must have done
-when it went through."""
+"""The operations that the fault tests break: where each starts, what readers may see after it broke, what it must have
+done when it went through."""
 
 import os
 import shutil
@@ -17,7 +17,6 @@ INIT = [name for name in STEPS if name.startswith("init.")]
 PUBLISH = [name for name in STEPS if name.startswith("publish.")]
 STORE = [name for name in STEPS if name.startswith("store.")]
 PULL = [name for name in STEPS if name.startswith("pull.")]
-
 
 
 class World:
@@ -64,22 +63,27 @@ def make_world(directory):
 
 
 def only_recover(directory, world):
-    """Opens a checkpoint for an apply that is refused: what a crash left is finished or dropped, nothing more is done."""
+    """Opens a checkpoint for an apply that is refused: what a crash left is finished or dropped, no more."""
     ran = skerry("apply", directory, world.patch["foreign"], "--in-place", expect=FAILED)
     assert "base digest" in ran.err or "tensors" in ran.err
 
 
 def assert_is_one_of(directory, world, names):
     there = files_of(directory)
-    assert there in [world.files[name] for name in names], f"{directory} is none of the versions {names}: {sorted(there)}"
+    assert there in [
+        world.files[name] for name in names
+    ], f"{directory} is none of the versions {names}: {sorted(there)}"
     skerry("verify", directory)
     return next(name for name in names if there == world.files[name])
 
 
 def assert_no_leftovers(place):
     """After the command went through, what its killed forerunner began is gone."""
-    rest = [str(path.relative_to(place)) for path in place.rglob("*") if any(
-        mark in path.name for mark in (".tmp-", ".building", ".next", ".part", "journal", "spool"))]
+    rest = [
+        str(path.relative_to(place))
+        for path in place.rglob("*")
+        if any(mark in path.name for mark in (".tmp-", ".building", ".next", ".part", "journal", "spool"))
+    ]
     # A board's temporary files have no owner that could know them dead.
     rest = [path for path in rest if not path.startswith("b/")]
     assert not rest, f"left over: {rest}"
@@ -298,7 +302,7 @@ def check_what_is_left(operation, place, world, tmp_path):
 
 
 def sweep_kills(operation, failpoint, world, tmp_path):
-    """Kills the operation at its 1st, 2nd, … passage of the failpoint until it gets through. Returns how many it passed."""
+    """Kills the operation at its 1st, 2nd, … passage of the failpoint until it gets through. Returns their number."""
     place = tmp_path / "place"
     for passage in range(1, MOST_PASSAGES):
         start_over(operation, place, world)
@@ -311,13 +315,15 @@ def sweep_kills(operation, failpoint, world, tmp_path):
 
 
 def sweep_errors(operation, failpoint, action, world, tmp_path):
-    """Lets one passage after the other fail. Either the command says so and nothing is broken, or it does without. Returns
-    how many there are."""
+    """Lets one passage after the other fail. Either the command says so and nothing is broken, or it does without.
+    Returns how many there are."""
     place = tmp_path / "place"
     complaint = os.strerror(int(action[6:])) if action.startswith("errno=") else f"failpoint {failpoint}"
     for passage in range(1, MOST_PASSAGES):
         start_over(operation, place, world)
-        ran = skerry(*operation.command(place, world), failpoints=f"{failpoint}:{action}@{passage}", expect=(OK, FAILED))
+        ran = skerry(
+            *operation.command(place, world), failpoints=f"{failpoint}:{action}@{passage}", expect=(OK, FAILED)
+        )
         if ran.code == FAILED:
             assert complaint in ran.err and ran.err.count("\n") == 1, ran.err
             check_what_is_left(operation, place, world, tmp_path)
@@ -325,7 +331,9 @@ def sweep_errors(operation, failpoint, action, world, tmp_path):
         operation.check_done(place, world)
         if complaint not in ran.err:  # it did without, or there is no such passage: a kill can't be overlooked
             start_over(operation, place, world)
-            ran = skerry(*operation.command(place, world), failpoints=f"{failpoint}:kill@{passage}", expect=(OK, KILLED))
+            ran = skerry(
+                *operation.command(place, world), failpoints=f"{failpoint}:kill@{passage}", expect=(OK, KILLED)
+            )
             if ran.code == OK:
                 return passage - 1
     raise AssertionError(f"{failpoint} is passed more than {MOST_PASSAGES} times")

@@ -110,7 +110,7 @@ def test_D10_eight_publishers_of_one_version_make_one_version(same_bytes, world,
     assert len(winners) == 1
     if not same_bytes:
         assert [i for i, r in enumerate(ran) if r.code == OK] == winners
-    (manifest, _) = board_files.walk(board, "r")
+    manifest, _ = board_files.walk(board, "r")
     assert manifest["version"] == 1 and manifest["model"] == ran[winners[0]].json["model_digest"]
     skerry("pull", board, "--run", "r", "-o", tmp_path / "new")
     assert_same_files(tmp_path / "new", files_of(ranks[winners[0]]))

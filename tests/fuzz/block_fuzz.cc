@@ -83,8 +83,8 @@ void RoundTrip(FuzzedDataProvider& input, DType dtype) {
     const uint64_t position = next + input.ConsumeIntegralInRange<uint64_t>(0, input.ConsumeBool() ? 3 : units);
     if (position >= units) break;
     const T old_bits = LoadLe<T>(before.data() + position * sizeof(T));
-    const T new_bits = input.ConsumeBool() ? static_cast<T>(old_bits + input.ConsumeIntegral<int8_t>())
-                                           : input.ConsumeIntegral<T>();
+    const T new_bits =
+        input.ConsumeBool() ? static_cast<T>(old_bits + input.ConsumeIntegral<int8_t>()) : input.ConsumeIntegral<T>();
     next = position + 1;
     if (new_bits == old_bits) continue;
     const StepToken token = TokenOf(old_bits, new_bits, sign_magnitude);

@@ -12,12 +12,11 @@ namespace {
 // What patches are placed in: an empty tensor, one of several cells, packed and wide units.
 const Layout& Target() {
   static const Layout layout = *Layout::FromHeaders(
-      {{"model.safetensors",
-        R"({"a":{"dtype":"U8","shape":[140000],"data_offsets":[0,140000]},)"
-        R"("b":{"dtype":"BF16","shape":[20,20],"data_offsets":[140000,140800]},)"
-        R"("c":{"dtype":"F32","shape":[2,0],"data_offsets":[140800,140800]},)"
-        R"("d":{"dtype":"F4","shape":[64],"data_offsets":[140800,140832]},)"
-        R"("e":{"dtype":"F64","shape":[50],"data_offsets":[140832,141232]}})"}});
+      {{"model.safetensors", R"({"a":{"dtype":"U8","shape":[140000],"data_offsets":[0,140000]},)"
+                             R"("b":{"dtype":"BF16","shape":[20,20],"data_offsets":[140000,140800]},)"
+                             R"("c":{"dtype":"F32","shape":[2,0],"data_offsets":[140800,140800]},)"
+                             R"("d":{"dtype":"F4","shape":[64],"data_offsets":[140800,140832]},)"
+                             R"("e":{"dtype":"F64","shape":[50],"data_offsets":[140832,141232]}})"}});
   return layout;
 }
 

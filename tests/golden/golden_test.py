@@ -10,6 +10,7 @@ import subprocess
 from pathlib import Path
 
 import golden_files
+import golden_models
 import pytest
 from golden_files import HERE
 
@@ -86,8 +87,39 @@ def test_A1_exactly_the_changed_bits_are_in_the_patch(base_of):
     assert changes == {0: b"\xc1\x7f", 2: b"\x80\x3f", 3: b"\xc1\xff"}
 
 
-def test_every_golden_pair_is_still_what_the_generator_makes():
-    import golden_models
+def in_one_file(directory, destination):
+    """The same tensors in one file without an index, in another order."""
+    checkpoint = read_checkpoint(directory)
+    tensors = {t.name: (t.dtype.name, t.shape, data) for t, data in zip(checkpoint.layout.tensors, checkpoint.tensors)}
+    files = golden_models.single(dict(reversed(tensors.items())), {"config.json": b"{}"})
+    destination.mkdir()
+    for name, content in files.items():
+        (destination / name).write_bytes(content)
+    return destination
 
+
+@pytest.mark.parametrize("patch", ["C5_other_shards/patch.skerry", "C5_other_shards/foreign.skerry"])
+def test_C5_a_patch_with_a_layout_makes_its_files_from_the_same_tensors_in_other_shards(patch, base_of, tmp_path):
+    base = in_one_file(base_of("C5_other_shards"), tmp_path / "base")
+    done = subprocess.run([BINARY, "apply", base, HERE / patch, "-o", tmp_path / "out"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    reference.apply_files(base, HERE / patch, tmp_path / "reference")
+    for out in ("out", "reference"):
+        assert golden_files.hashes(golden_files.read_files(tmp_path / out)) == EXPECTED["C5_other_shards"]["files"]
+
+
+def test_C5_a_patch_without_a_layout_keeps_the_shards_of_the_base_that_it_is_applied_to(base_of, tmp_path):
+    base = in_one_file(base_of("every_dtype"), tmp_path / "base")
+    patch = HERE / "every_dtype" / "patch.skerry"
+    done = subprocess.run([BINARY, "apply", base, patch, "-o", tmp_path / "out"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    reference.apply_files(base, patch, tmp_path / "reference")
+    assert golden_files.read_files(tmp_path / "out") == golden_files.read_files(tmp_path / "reference")
+    out = read_checkpoint(tmp_path / "out")
+    assert out.layout.digest() == read_checkpoint(base).layout.digest()
+    assert reference.model_digest(out.layout, out.tensors).hex() == EXPECTED["every_dtype"]["info"]["target_model"]
+
+
+def test_every_golden_pair_is_still_what_the_generator_makes():
     for make in golden_models.NON_STRUCTURAL + golden_models.STRUCTURAL:
         assert golden_files.hashes(make()[1]) == EXPECTED[make.__name__]["files"], make.__name__

@@ -106,6 +106,13 @@ std::map<std::string, std::string> FilesOf(const Path& directory) {
   return files;
 }
 
+std::vector<std::string> NamesIn(const Path& directory) {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(directory)) names.push_back(entry.path().filename());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
 Bytes RandomBytes(size_t size, Random& random) {
   Bytes bytes(size);
   for (size_t at = 0; at < size; at += 8) {

@@ -39,6 +39,9 @@ std::string MarkOf(std::string_view content);
 // Relative path -> MarkOf the content of all files below a directory, hidden ones left out.
 std::map<std::string, std::string> FilesOf(const Path& directory);
 
+// The names of everything directly in a directory, hidden or not, sorted.
+std::vector<std::string> NamesIn(const Path& directory);
+
 struct TestTensor {
   std::string name;
   DType dtype;

@@ -1,5 +1,7 @@
 #include "skerry/apply/canonical_checkpoint.h"
 
+#include <set>
+
 #include "skerry/apply/verified_changes.h"
 #include "skerry/base/clock.h"
 #include "skerry/base/failpoint.h"
@@ -9,16 +11,25 @@ namespace skerry {
 
 // The directory may hold more than the checkpoint: what is in the way of a new side file is found before the journal is committed.
 Status CanonicalCheckpoint::CheckSideFilePlaces(const Patch& patch) const {
+  namespace fs = std::filesystem;
   std::error_code error;
+  std::set<Path> removed;
+  for (const SideFileChange& file : patch.head().side_files) {
+    if (!file.content) removed.insert(directory_ / file.path);
+  }
   for (const SideFileChange& file : patch.head().side_files) {
     if (!file.content) continue;
     const Path path = directory_ / file.path;
-    if (std::filesystem::is_directory(path, error)) {
-      return Fail(Code::kInvalid, "{} is a folder, where the patch has a file", path.string());
+    if (fs::is_directory(path, error)) {
+      for (const fs::directory_entry& entry : fs::recursive_directory_iterator(path, error)) {
+        if (!entry.is_directory(error) && removed.count(entry.path()) == 0) {
+          return Fail(Code::kInvalid, "{} is in the way of the new file {}", entry.path().string(), path.string());
+        }
+      }
     }
     for (Path parent = path.parent_path(); parent != directory_ && !parent.empty(); parent = parent.parent_path()) {
-      if (std::filesystem::exists(parent, error) && !std::filesystem::is_directory(parent, error)) {
-        return Fail(Code::kInvalid, "{} is a file, where the patch has a folder", parent.string());
+      if (fs::exists(parent, error) && !fs::is_directory(parent, error) && removed.count(parent) == 0) {
+        return Fail(Code::kInvalid, "{} is in the way of the new file {}", parent.string(), path.string());
       }
     }
   }
@@ -26,17 +37,21 @@ Status CanonicalCheckpoint::CheckSideFilePlaces(const Patch& patch) const {
 }
 
 Status CanonicalCheckpoint::WriteSideFiles(const std::vector<SideFileChange>& files) const {
+  std::error_code error;
+  // Removals first: a folder may become a file, and a file a folder.
   for (const SideFileChange& file : files) {
     SKERRY_TRY(CheckRelativePath(file.path));
     const Path path = directory_ / file.path;
-    if (file.content) {
-      SKERRY_TRY(MakeDirectories(path.parent_path()));
-      SKERRY_TRY(WriteFileAtomically(path, *file.content));
-    } else {
-      std::error_code error;
-      std::filesystem::remove(path, error);
-      if (error) return ErrnoFailure(error.value(), "remove", path);
-    }
+    if (file.content || !std::filesystem::is_regular_file(path, error)) continue;
+    SKERRY_TRY(RemoveTree(path));
+    SKERRY_TRY(SyncDirectory(path.parent_path()));
+  }
+  for (const SideFileChange& file : files) {
+    if (!file.content) continue;
+    const Path path = directory_ / file.path;
+    if (std::filesystem::is_directory(path, error)) SKERRY_TRY(RemoveTree(path));
+    SKERRY_TRY(MakeDirectories(path.parent_path()));
+    SKERRY_TRY(WriteFileAtomically(path, *file.content));
   }
   return {};
 }
@@ -79,6 +94,12 @@ Status CanonicalCheckpoint::Reopen() {
   return {};
 }
 
+// The tensors are the target's already: by an apply that was stopped before its caller could note it, or because they went
+// there and back. Then only side files and label are left to write.
+bool CanonicalCheckpoint::HasTarget(const Patch& patch) const {
+  return patch.info().target_model == state_.model && patch.info().base_model != state_.model;
+}
+
 Status CanonicalCheckpoint::Recover() {
   if (!JournalExists(state_directory_)) return {};
   // The index is a side file and may be half replaced; shards and their headers never change in place.
@@ -98,8 +119,11 @@ Result<CanonicalCheckpoint> CanonicalCheckpoint::Open(const Path& directory, con
   }
   SKERRY_TRY(MakeDirectories(state_directory));
   SKERRY_ASSIGN(canonical.lock_, FileLock::TryAcquire(state_directory / "lock"));
-  SweepTemporaries(directory);
   SweepTemporaries(state_directory);
+  SweepTemporaries(directory);
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(directory, error)) {
+    if (entry.is_directory(error)) SweepTemporaries(entry.path());
+  }
   SKERRY_TRY(canonical.Recover());
   SKERRY_TRY(canonical.Reopen());
   const Layout& layout = canonical.checkpoint_.layout();
@@ -125,15 +149,11 @@ Result<CanonicalCheckpoint> CanonicalCheckpoint::Open(const Path& directory, con
 
 Result<ApplyReceipt> CanonicalCheckpoint::Apply(const Patch& patch, const VersionLabel& label, int threads,
                                                 Progress& progress) {
+  SKERRY_TRY(Recover());  // of an earlier call that failed half way
   const Layout& layout = checkpoint_.layout();
   ApplyReceipt receipt;
-  if (patch.info().target_model == state_.model && patch.info().base_model != state_.model) {
-    // Applied already, by a run that was stopped before it could say so.
-    state_.label = label;
-    SKERRY_TRY(WriteState(state_directory_, state_));
-    return receipt;
-  }
-  SKERRY_TRY(CheckBase(patch, layout, state_.tensors));
+  if (!HasTarget(patch)) SKERRY_TRY(CheckBase(patch, layout, state_.tensors));
+  SKERRY_TRY(CheckPlacement(patch, layout));
   SKERRY_ASSIGN(const Layout target, TargetLayout(patch, layout));
   if (target.digest() != layout.digest()) {
     return Fail(Code::kInvalid, "{}: changes the layout of the files, which can't be done in place", patch.name());
@@ -178,8 +198,10 @@ Status CanonicalCheckpoint::WriteJournal(const Patch& patch, const VersionLabel&
     return {};
   };
   const Layout& layout = checkpoint_.layout();
-  SKERRY_ASSIGN(std::vector<RunningDigest> digests,
-                DecodeVerified(patch, shards_, state_.tensors, layout, threads, progress, add));
+  std::vector<RunningDigest> digests = state_.tensors;
+  if (!HasTarget(patch)) {
+    SKERRY_ASSIGN(digests, DecodeVerified(patch, shards_, state_.tensors, layout, threads, progress, add));
+  }
   // With several threads the journal is written while others decode.
   receipt.decode_seconds = total.Lap() - (threads == 1 ? receipt.journal_seconds : 0);
   SKERRY_TRY(Failpoint("apply.journal_written"));

@@ -42,8 +42,8 @@ class CanonicalCheckpoint {
   //   3. write the changed units and side files, make them durable                       crash: replayed at Open
   //   4. replace the state                                                               crash: replayed at Open
   //   5. remove the journal                                                              crash: replayed at Open
-  // Anything wrong with patch, base or free space is found in step 1, before the checkpoint is touched. A patch whose
-  // target is the current version already is a no-op. Not for patches that change the layout (see rebuild.h).
+  // Anything wrong with patch, base or free space is found in step 1, before the checkpoint is touched. Where the tensors are
+  // the target's already, only side files and label are written. Not for patches that change the layout (see rebuild.h).
   Result<ApplyReceipt> Apply(const Patch& patch, const VersionLabel& label, int threads, Progress& progress);
 
  private:
@@ -54,6 +54,7 @@ class CanonicalCheckpoint {
                       JournalWriter& journal, ApplyReceipt& receipt);
   // Steps 3 to 5; idempotent. `kept` spares reading the records back.
   Status Replay(const std::vector<JournalRecord>* kept, ApplyReceipt& receipt);
+  bool HasTarget(const Patch& patch) const;
   Status CheckSideFilePlaces(const Patch& patch) const;
   Status WriteSideFiles(const std::vector<SideFileChange>& files) const;
 

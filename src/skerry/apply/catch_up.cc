@@ -45,7 +45,8 @@ class Walk {
 
 Status Walk::OpenWhatIsThere() {
   std::error_code error;
-  if (!std::filesystem::exists(directory_, error)) return {};
+  // An empty directory is as good as none: a volume, or one that somebody made in advance.
+  if (!std::filesystem::exists(directory_, error) || std::filesystem::is_empty(directory_, error)) return {};
   const Path state_directory = DefaultStateDirectory(directory_);
   auto state = ReadState(state_directory);
   if (state && !*state && !JournalExists(state_directory)) {
@@ -234,7 +235,7 @@ Result<CatchUpReceipt> Walk::Run() {
     // From here on the folder is a checkpoint, and after the exchange it is the old one: no longer something to go on with.
     SKERRY_TRY(RemoveTree(BuildMark(building)));
     std::error_code error;
-    if (std::filesystem::exists(directory_, error)) {
+    if (std::filesystem::exists(directory_, error) && !std::filesystem::is_empty(directory_, error)) {
       SKERRY_TRY(ExchangePaths(building, directory_));
       SKERRY_TRY(SyncDirectory(directory_.parent_path()));
       SKERRY_TRY(RemoveTree(building));

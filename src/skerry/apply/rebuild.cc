@@ -79,6 +79,7 @@ Status CopySideFiles(const Checkpoint& base, const Patch& patch, const Path& dir
     SKERRY_ASSIGN(File out, File::Create(path));
     SKERRY_TRY(out.Append(*file.content));
     SKERRY_TRY(out.Sync());
+    SKERRY_TRY(SyncDirectory(path.parent_path()));
   }
   return {};
 }
@@ -100,6 +101,7 @@ Result<RebuildReceipt> RebuildCheckpoint(const Checkpoint& base, std::span<const
     base_digests = computed;
   }
   SKERRY_TRY(CheckBase(patch, base.layout(), base_digests));
+  SKERRY_TRY(CheckPlacement(patch, base.layout()));
   SKERRY_ASSIGN(const Layout target, TargetLayout(patch, base.layout()));
   SKERRY_TRY(CheckTargetPaths(patch, base, target));
   const auto nothing = [](const PlacedBlock&, const BlockChanges&) -> Status { return {}; };
@@ -137,6 +139,7 @@ Result<RebuildReceipt> RebuildCheckpoint(const Checkpoint& base, std::span<const
     for (const LayoutFile& file : target.files()) {
       SKERRY_ASSIGN(const File shard, File::OpenForReading(building / file.name));
       SKERRY_TRY(shard.Sync());
+      SKERRY_TRY(SyncDirectory(shard.path().parent_path()));
     }
     SKERRY_TRY(SyncDirectory(building));
     SKERRY_TRY(Failpoint("rebuild.patched"));

@@ -25,12 +25,7 @@ class RebuildTest : public ::testing::Test, protected TwoVersions {
     EXPECT_EQ(FilesOf(output), FilesOf(directory / target_name));
     EXPECT_EQ(FilesOf(directory / "v0"), v0) << "the base is only read";
   }
-  std::vector<std::string> NamesBeside() {
-    std::vector<std::string> names;
-    for (const auto& entry : std::filesystem::directory_iterator(directory.path())) names.push_back(entry.path().filename());
-    std::sort(names.begin(), names.end());
-    return names;
-  }
+  std::vector<std::string> NamesBeside() { return NamesIn(directory.path()); }
 };
 
 TEST_F(RebuildTest, MakesTheTargetsFilesByteForByte) { ExpectRebuilt("v1"); }

@@ -1,5 +1,6 @@
 #include "skerry/apply/verified_changes.h"
 
+#include <algorithm>
 #include <set>
 
 #include "skerry/base/parallel.h"
@@ -40,6 +41,15 @@ Result<Layout> TargetLayout(const Patch& patch, const Layout& base) {
     return Fail(Code::kCorrupt, "{}: changes the tensors without saying so", patch.name());
   }
   return *std::move(layout);
+}
+
+Status CheckPlacement(const Patch& patch, const Layout& base) {
+  if (base.digest() == patch.info().base_layout) return {};
+  const auto is_index = [](const SideFileChange& file) { return file.path.ends_with(".safetensors.index.json"); };
+  const auto& files = patch.head().side_files;
+  if (!patch.head().layout && std::none_of(files.begin(), files.end(), is_index)) return {};
+  return Fail(Code::kMismatch, "{}: made for files of layout {}, but the checkpoint's have {}, and it changes the layout or the index",
+              patch.name(), patch.info().base_layout.Short(), base.digest().Short());
 }
 
 Status CheckTargetPaths(const Patch& patch, const Checkpoint& base, const Layout& target) {

@@ -16,6 +16,9 @@ namespace skerry {
 // The layout that the patch leads to: its own where it carries one, else the base's.
 Result<Layout> TargetLayout(const Patch& patch, const Layout& base);
 
+// A base with the same tensors in other files is fine as long as the patch says nothing about files; kMismatch otherwise.
+Status CheckPlacement(const Patch& patch, const Layout& base);
+
 // Refuses a patch after which a file would also have to be a folder.
 Status CheckTargetPaths(const Patch& patch, const Checkpoint& base, const Layout& target);
 

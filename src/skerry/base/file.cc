@@ -209,9 +209,11 @@ Status SyncDirectory(const Path& directory) {
 
 Status MakeDirectories(const Path& directory) {
   std::error_code error;
-  std::filesystem::create_directories(directory, error);
-  if (error) return ErrnoFailure(error.value(), "make directory", directory);
-  return {};
+  if (directory.empty() || std::filesystem::is_directory(directory, error)) return {};
+  SKERRY_TRY(MakeDirectories(directory.parent_path()));
+  if (::mkdir(directory.c_str(), 0755) != 0 && errno != EEXIST) return ErrnoFailure(errno, "make directory", directory);
+  if (!std::filesystem::is_directory(directory, error)) return ErrnoFailure(ENOTDIR, "make directory", directory);
+  return SyncDirectory(directory.parent_path());
 }
 
 Status RemoveTree(const Path& path) {

@@ -78,6 +78,7 @@ Status ExchangePaths(const Path& a, const Path& b);
 // kConflict when `to` exists already.
 Status LinkNoReplace(const Path& from, const Path& to);
 Status SyncDirectory(const Path& directory);
+// With all that is missing above it; each new one is durable in its parent.
 Status MakeDirectories(const Path& directory);
 Status RemoveTree(const Path& path);
 

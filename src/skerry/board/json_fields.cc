@@ -103,6 +103,8 @@ Result<json> ParseJsonObject(ByteSpan bytes, uint64_t max_bytes, std::string_vie
     return Fail(Code::kCorrupt, "{}: it has {} bytes, more than the limit of {}", what, bytes.size(), max_bytes);
   }
   const std::string_view text = AsText(bytes);
+  // The parser would take a NUL byte for the end of its input and not look at what follows.
+  if (text.find('\0') != std::string_view::npos) return Fail(Code::kCorrupt, "{}: it holds a NUL byte", what);
   StrictBuilder builder;
   if (!json::sax_parse(text.begin(), text.end(), &builder)) return Fail(Code::kCorrupt, "{}: {}", what, builder.flaw());
   if (!builder.root().is_object()) return Fail(Code::kCorrupt, "{}: it is not a JSON object", what);

@@ -1,5 +1,7 @@
 #include "skerry/board/keys.h"
 
+#include "skerry/base/text.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,37 +13,14 @@ std::string Prefix16(const Digest& digest) { return digest.Hex().substr(0, 16); 
 
 std::string RunPrefix(const RunId& run) { return fmt::format("runs/{}/", run); }
 
-// The size of the well-formed UTF-8 sequence (RFC 3629) at the start of `text`, or 0.
-size_t Utf8SequenceSize(std::string_view text) {
-  const auto byte = [&](size_t i) { return i < text.size() ? static_cast<uint8_t>(text[i]) : uint8_t{0}; };
-  const auto continues = [&](size_t i) { return (byte(i) & 0xC0) == 0x80; };
-  const uint8_t first = byte(0), second = byte(1);
-  if (first < 0x80) return 1;
-  if (first >= 0xC2 && first <= 0xDF) return continues(1) ? 2 : 0;
-  if ((first & 0xF0) == 0xE0) {
-    const bool overlong = first == 0xE0 && second < 0xA0;
-    const bool surrogate = first == 0xED && second >= 0xA0;
-    return continues(1) && continues(2) && !overlong && !surrogate ? 3 : 0;
-  }
-  if (first >= 0xF0 && first <= 0xF4) {
-    const bool overlong = first == 0xF0 && second < 0x90;
-    const bool too_large = first == 0xF4 && second >= 0x90;
-    return continues(1) && continues(2) && continues(3) && !overlong && !too_large ? 4 : 0;
-  }
-  return 0;
-}
-
 // What is wrong with a path, or nullptr.
 const char* FlawOf(std::string_view path, bool hidden_allowed) {
   if (path.empty()) return "it is empty";
   if (path.size() > kMaxKeySize) return "it has more than 1024 bytes";
-  for (std::string_view rest = path; !rest.empty();) {
-    const size_t size = Utf8SequenceSize(rest);
-    if (size == 0) return "it is not UTF-8";
-    const auto c = static_cast<uint8_t>(rest[0]);
-    if (c < 0x20 || c == 0x7F) return "it has a control character";
+  if (!IsUtf8(path)) return "it is not UTF-8";
+  for (const char c : path) {
+    if (static_cast<uint8_t>(c) < 0x20 || c == 0x7F) return "it has a control character";
     if (c == '\\') return "it has a backslash";
-    rest.remove_prefix(size);
   }
   for (size_t begin = 0; begin <= path.size();) {
     const size_t end = std::min(path.find('/', begin), path.size());
@@ -53,15 +32,6 @@ const char* FlawOf(std::string_view path, bool hidden_allowed) {
     begin = end + 1;
   }
   return nullptr;
-}
-
-// Untrusted text in a message: what could confuse a terminal or JSON is replaced.
-std::string Printable(std::string_view text) {
-  std::string out(text.substr(0, 120));
-  for (char& c : out) {
-    if (c < 0x20 || c > 0x7E) c = '?';
-  }
-  return out;
 }
 
 }  // namespace
@@ -100,13 +70,13 @@ Result<std::string> AnchorKey(const RunId& run, Version version, const Digest& c
 }
 
 Status ValidateKey(std::string_view key) {
-  if (const char* flaw = FlawOf(key, false)) return Fail(Code::kInvalid, "'{}' is not a key: {}", Printable(key), flaw);
+  if (const char* flaw = FlawOf(key, false)) return Fail(Code::kInvalid, "'{}' is not a key: {}", Printable(key.substr(0, 120)), flaw);
   return {};
 }
 
 Status ValidateCheckpointPath(std::string_view path) {
   if (const char* flaw = FlawOf(path, true)) {
-    return Fail(Code::kInvalid, "'{}' is not a path in a checkpoint: {}", Printable(path), flaw);
+    return Fail(Code::kInvalid, "'{}' is not a path in a checkpoint: {}", Printable(path.substr(0, 120)), flaw);
   }
   return {};
 }
