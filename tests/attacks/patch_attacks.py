@@ -294,8 +294,8 @@ def sparse_block(positions, tokens, values=None, end=65536, payload=None) -> byt
 
 def sparse_payloads():
     up = (0, 0, 0)  # the token of +1
-    states, words, bits = craft.take_sparse_flat_apart(blocks_of(GOOD)[0].payload)
-    wide = craft.take_sparse_flat_apart(blocks_of(GOOD)[1].payload)
+    states, words, bits = craft.take_sparse_flat_apart(blocks_of(GOOD)[0])
+    wide = craft.take_sparse_flat_apart(blocks_of(GOOD)[1])
 
     def first(states=states, words=words, bits=bits, count=None):
         payload = craft.sparse_flat_payload(states, words, bits)

@@ -164,21 +164,29 @@ def test_A12_a_patch_for_another_version_or_model_is_refused_before_anything_is_
     assert not (tmp_path / "new").exists()
 
 
-def other_split(checkpoint, directory, version):
-    """The same tensors and side files in one file, keys in falling order."""
-    files = {path: text for path, text in small_model.side_files(version).items()}
-    return write_checkpoint(directory, small_model.tensors(version), 1, files, reverse=True)
+def other_split(directory, version):
+    """A version's tensors and side files in one shard, keys in falling order."""
+    return write_checkpoint(directory, small_model.tensors(version), 1, small_model.side_files(version), reverse=True)
 
 
-def test_A13_a_base_in_another_split_and_order_gives_the_targets_files(ckpt, tmp_path):
-    """The patch is made against two shards; the receiver has the same tensors in one, with their keys turned round."""
-    mine = other_split(ckpt[0], tmp_path / "mine", 0)
+def test_A13_a_base_in_another_split_and_order_keeps_its_split_and_gets_the_targets_tensors(ckpt, tmp_path):
+    """The patch is made between two shards each; the receiver has the same tensors in one file, keys turned round."""
+    mine = other_split(tmp_path / "mine", 0)
     assert skerry("diff", ckpt[0], mine, "-o", tmp_path / "none", "--json").json["changed"] == 0
-    skerry("diff", ckpt[0], ckpt["1r"], "-o", tmp_path / "p")
+    skerry("diff", ckpt[0], ckpt[1], "-o", tmp_path / "p")
     skerry("apply", mine, tmp_path / "p", "-o", tmp_path / "new")
-    for file, sha256 in files_of(ckpt["1r"]).items():
-        if file.endswith(".safetensors"):
-            assert files_of(tmp_path / "new")[file] == sha256
+    assert_same_files(tmp_path / "new", other_split(tmp_path / "wanted", 1))
+    skerry("apply", mine, tmp_path / "p", "--in-place")
+    assert_same_files(mine, tmp_path / "wanted")
+
+
+def test_A13_a_patch_to_other_shards_is_refused_by_a_base_in_a_third_split(ckpt, tmp_path):
+    mine = other_split(tmp_path / "mine", 0)
+    skerry("diff", ckpt[0], ckpt["1r"], "-o", tmp_path / "p")
+    for how in (["--in-place"], ["-o", tmp_path / "new"]):
+        assert "layout" in skerry("apply", mine, tmp_path / "p", *how, expect=FAILED).err
+    assert not (tmp_path / "new").exists()
+    assert_same_files(mine, other_split(tmp_path / "wanted", 0))
 
 
 def test_A13_a_base_with_a_canonicalised_nan_is_refused(tmp_path):

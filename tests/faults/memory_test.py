@@ -20,8 +20,8 @@ from program import CORRUPT, FAILED, finish, skerry, start
 
 GIB = float(os.environ.get("SKERRY_BIG_GIB", "0.4"))
 BYTES = int(GIB * (1 << 30))
-# Anonymous memory of any command with two threads: at most 64 MiB of journal kept at hand, and the blocks in work. Mapped
-# files belong to the page cache and are not counted.
+# Anonymous memory of any command with two threads: at most 64 MiB of journal kept at hand, and the blocks in work.
+# Mapped files belong to the page cache and are not counted.
 BOUND = 100 << 20
 THREADS = ("--threads", 2)
 SHARDS = 2

@@ -169,7 +169,7 @@ def encode_info(info: dict) -> bytes:
 
 def rans_encode(symbols: list[tuple[int, list[int], int]], end=65536) -> tuple[list[int], list[int]]:
     """Encodes (state, frequencies, symbol) triples; returns the states and words from which a decoder ends at `end`."""
-    states, words = [end, end], []
+    states, words = [end] * max(2, 1 + max(which for which, _, _ in symbols)), []
     for which, frequencies, symbol in reversed(symbols):
         frequency, x = frequencies[symbol], states[which]
         assert frequency > 0, f"symbol {symbol} cannot be coded"
@@ -201,11 +201,13 @@ def encode_sparse_flat(units, positions, tokens, value_table, changes=None, end=
     """A payload. Positions may lead beyond the block; `changes` is k where it is not their number."""
     gap_table, low_bits = reference.gap_model(units, changes or len(positions))
     symbols, bits, next_position = [], BitWriter(), 0
-    for position, (symbol, extra, extra_bits) in zip(positions, tokens):
+    pairs = reference.pairs_of_states(changes or len(positions))
+    for i, (position, (symbol, extra, extra_bits)) in enumerate(zip(positions, tokens)):
+        gap_state, value_state = 2 * (i % pairs), 2 * (i % pairs) + 1
         gap = position - next_position
         quotient = gap >> low_bits
-        symbols += [(0, gap_table, 31)] * (quotient // 31) + [(0, gap_table, quotient % 31)]
-        symbols.append((1, value_table, symbol))
+        symbols += [(gap_state, gap_table, 31)] * (quotient // 31) + [(gap_state, gap_table, quotient % 31)]
+        symbols.append((value_state, value_table, symbol))
         bits.put(gap & ((1 << low_bits) - 1), low_bits)
         bits.put(extra, extra_bits)
         next_position = position + 1
@@ -214,12 +216,12 @@ def encode_sparse_flat(units, positions, tokens, value_table, changes=None, end=
 
 
 def sparse_flat_payload(states: list[int], words: list[int], raw_bits: bytes) -> bytes:
-    return struct.pack("<II", *states) + varint(len(words)) + struct.pack(f"<{len(words)}H", *words) + raw_bits
+    return struct.pack(f"<{len(states)}I", *states) + varint(len(words)) + struct.pack(f"<{len(words)}H", *words) + raw_bits
 
 
-def take_sparse_flat_apart(payload: bytes) -> tuple[list[int], list[int], bytes]:
-    cursor = reference.Cursor(payload, "payload")
-    states = [cursor.unsigned(4), cursor.unsigned(4)]
+def take_sparse_flat_apart(block: Block) -> tuple[list[int], list[int], bytes]:
+    cursor = reference.Cursor(block.payload, "payload")
+    states = [cursor.unsigned(4) for _ in range(2 * reference.pairs_of_states(block.changes))]
     words = [cursor.unsigned(2) for _ in range(cursor.varint())]
     return states, words, cursor.rest()
 

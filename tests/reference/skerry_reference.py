@@ -96,7 +96,7 @@ STRUCTURAL = 1 << 0
 INFO, TABLES, DIRECTORY, NAMES, LAYOUT, SIDE_FILES = range(1, 7)
 SECTION_NAMES = {INFO: "info", TABLES: "tables", DIRECTORY: "directory", NAMES: "names", LAYOUT: "layout",
                  SIDE_FILES: "side files"}  # fmt: skip
-SECTION_LIMITS = {INFO: 256, TABLES: 4096, DIRECTORY: 1 << 30, NAMES: 256 << 20, LAYOUT: 1 << 30, SIDE_FILES: 256 << 20}
+SECTION_LIMITS = {INFO: 256, TABLES: 4096, DIRECTORY: 1 << 30, NAMES: 256 << 20, LAYOUT: 256 << 20, SIDE_FILES: 256 << 20}
 MAX_CELLS_PER_BLOCK = 64
 DENSE, SPARSE_FLAT = 0, 1
 METHOD_NAMES = {DENSE: "dense", SPARSE_FLAT: "sparse-flat"}
@@ -391,8 +391,12 @@ class Bits:
             raise Refused(f"{self.what}: raw bits are left over")
 
 
+def pairs_of_states(changes: int) -> int:
+    return 2 if changes >= 64 else 1
+
+
 class EntropyDecoder:
-    """Two states share the words; a state is named by its index."""
+    """Several states share the words; a state is named by its index."""
 
     def __init__(self, states: list[int], words: list[int], what: str):
         self.states, self.words, self.next_word, self.what = states, words, 0, what
@@ -415,21 +419,23 @@ class EntropyDecoder:
         return symbol
 
     def end(self) -> None:
-        if self.states != [65536, 65536] or self.next_word != len(self.words):
+        if set(self.states) != {65536} or self.next_word != len(self.words):
             raise Refused(f"{self.what}: the entropy coder does not end where it began")
 
 
 def decode_sparse_flat(payload: bytes, units: int, changes: int, dtype: DType, value_table: list[int], old: bytes,
                        what: str) -> tuple[list[int], list[bytes]]:  # fmt: skip
     cursor = Cursor(payload, what)
-    states = [cursor.unsigned(4), cursor.unsigned(4)]
+    pairs = pairs_of_states(changes)
+    states = [cursor.unsigned(4) for _ in range(2 * pairs)]
     words = [cursor.unsigned(2) for _ in range(min(cursor.varint(), len(payload)))]
     coder, bits = EntropyDecoder(states, words, what), Bits(cursor.rest(), what)
     gap_table, low_bits = gap_model(units, changes)
     positions, values, next_position = [], [], 0
-    for _ in range(changes):
+    for i in range(changes):
+        gap_state, value_state = 2 * (i % pairs), 2 * (i % pairs) + 1
         quotient = 0
-        while (symbol := coder.take(0, gap_table)) == 31:
+        while (symbol := coder.take(gap_state, gap_table)) == 31:
             quotient += 31
         gap = ((quotient + symbol) << low_bits) + bits.take(low_bits)
         position = next_position + gap
@@ -437,7 +443,7 @@ def decode_sparse_flat(payload: bytes, units: int, changes: int, dtype: DType, v
             raise Refused(f"{what}: position {position} in a block of {units} units")
         old_value = old[position * dtype.unit : (position + 1) * dtype.unit]
         positions.append(position)
-        values.append(decode_value(coder, bits, value_table, dtype, old_value, what))
+        values.append(decode_value(coder, value_state, bits, value_table, dtype, old_value, what))
         next_position = position + 1
     coder.end()
     bits.end()
@@ -482,9 +488,9 @@ def ordered(bits: int, dtype: DType) -> int:
     return bits ^ (sign - 1) if dtype.signed_view and bits & sign else bits
 
 
-def decode_value(coder: EntropyDecoder, bits: Bits, table: list[int], dtype: DType, old: bytes, what: str) -> bytes:
+def decode_value(coder: EntropyDecoder, state: int, bits: Bits, table: list[int], dtype: DType, old: bytes, what: str) -> bytes:
     width = 8 * dtype.unit
-    symbol = coder.take(1, table)
+    symbol = coder.take(state, table)
     if symbol == 31:
         return bits.take(width).to_bytes(dtype.unit, "little")
     rank = symbol

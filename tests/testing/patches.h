@@ -46,8 +46,14 @@ inline Result<std::vector<Bytes>> Decoded(const Patch& patch, const TensorSource
     const auto unit = static_cast<size_t>(DTypeUnit(tensor.dtype));
     const auto bytes = MutableByteSpan(tensors[block.tensor]).subspan(block.first_unit * unit, block.units * unit);
     BlockChanges changes;
-    SKERRY_TRY(patch.Decode(block, tensor, in_base[block.tensor] ? ByteSpan(bytes) : ByteSpan(), changes));
+    RunningDigest moved, expected;
+    const uint64_t first_word = block.first_unit * unit / 8;
+    const ByteSpan before = in_base[block.tensor] ? ByteSpan(bytes) : ByteSpan();
+    expected = RunningDigest() - DigestWordsScalar(before, first_word);
+    SKERRY_TRY(patch.Decode(block, tensor, before, changes, moved));
     ApplyBlock(changes, bytes.data());
+    expected += DigestWordsScalar(bytes, first_word);
+    EXPECT_EQ(moved, expected) << tensor.name;
   }
   return tensors;
 }
@@ -67,7 +73,8 @@ inline std::vector<std::pair<std::string, std::vector<uint64_t>>> PositionsIn(co
     const auto unit = static_cast<size_t>(DTypeUnit(tensor.dtype));
     const ByteSpan before = ByteSpan(base.tensor(block.tensor).bytes).subspan(block.first_unit * unit, block.units * unit);
     BlockChanges changes;
-    Must(patch.Decode(block, tensor, before, changes));
+    RunningDigest moved;
+    Must(patch.Decode(block, tensor, before, changes, moved));
     if (found.empty() || found.back().first != tensor.name) found.push_back({tensor.name, {}});
     const size_t replaced = changes.all ? block.units : changes.positions.size();
     for (size_t i = 0; i < replaced; ++i) {

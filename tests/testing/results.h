@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 
+#include <ostream>
 #include <stdexcept>
 #include <string>
 
@@ -17,15 +18,19 @@ std::string Outcome(const Result<T>& result) {
   return result ? "success" : fmt::format("{}: {}", CodeName(result.error().code), result.error().message);
 }
 
+// How gtest prints a result that is not what was expected.
+template <typename T>
+void PrintTo(const Result<T>& result, std::ostream* out) {
+  *out << Outcome(result);
+}
+
 // EXPECT_THAT(status, Succeeds());
 MATCHER(Succeeds, "succeeds") {
-  *result_listener << "which is " << Outcome(arg);
   return arg.has_value();
 }
 
 // EXPECT_THAT(result, Fails(Code::kCorrupt, HasSubstr("truncated")));
 MATCHER_P2(Fails, code, message, fmt::format("fails with {}, its message saying what it should", CodeName(code))) {
-  *result_listener << "which is " << Outcome(arg);
   return !arg.has_value() && arg.error().code == code &&
          ::testing::ExplainMatchResult(message, arg.error().message, result_listener);
 }

@@ -52,17 +52,24 @@ Status Walk::OpenWhatIsThere() {
   if (state && !*state && !JournalExists(state_directory)) {
     return Fail(Code::kConflict, "{} exists and was not made by skerry pull: name another place", directory_.string());
   }
+  const auto refuse_other_run = [&](const VersionLabel& label) -> Status {
+    if (label.run == run_.str() && label.version) return {};
+    return Fail(Code::kMismatch, "{} holds {}, not a version of run {}: name another place", directory_.string(),
+                label.Describe(), run_);
+  };
+  if (state && *state) SKERRY_TRY(refuse_other_run((*state)->label));
   auto opened = CanonicalCheckpoint::Open(directory_, state_directory, options_.threads, progress_);
-  if (!opened && opened.error().code == Code::kCorrupt) {
+  if (!opened) {
+    // It is ours, and its files are missing or damaged: an anchor will mend it.
+    const Code code = opened.error().code;
+    if (code != Code::kCorrupt && code != Code::kNotFound && code != Code::kInvalid) {
+      return tl::unexpected<Error>(std::move(opened).error());
+    }
     receipt_.healed = opened.error().message;
     return {};
   }
-  if (!opened) return tl::unexpected<Error>(std::move(opened).error());
   const VersionLabel& label = opened->state().label;
-  if (label.run != run_.str() || !label.version) {
-    return Fail(Code::kMismatch, "{} holds {}, not a version of run {}: name another place", directory_.string(),
-                label.Describe(), run_);
-  }
+  SKERRY_TRY(refuse_other_run(label));
   receipt_.from = label.version;
   canonical_ = *std::move(opened);
   return {};
@@ -160,10 +167,11 @@ Status Walk::Advance(const Manifest& manifest, const Path& place) {
 
 Status Walk::CheckSideFiles(const Manifest& manifest, const Path& place) const {
   for (const SideFile& file : manifest.side_files) {
-    SKERRY_ASSIGN(const Bytes content, ReadFile(place / file.path, kMaxSideFileBytes));
-    if (Sha256::Of(content) != file.sha256) {
-      return Fail(Code::kCorrupt, "{}: SHA-256 is {}, but version {} of run {} has {}", (place / file.path).string(),
-                  Sha256::Of(content).Short(), manifest.version, run_, file.sha256.Short());
+    const auto content = ReadFile(place / file.path, kMaxSideFileBytes);
+    if (!content || Sha256::Of(*content) != file.sha256) {
+      return Fail(Code::kCorrupt, "{}: {}, but version {} of run {} has SHA-256 {}", (place / file.path).string(),
+                  content ? "SHA-256 is " + Sha256::Of(*content).Short() : content.error().message, manifest.version, run_,
+                  file.sha256.Short());
     }
   }
   return {};

@@ -84,6 +84,15 @@ Status CopySideFiles(const Checkpoint& base, const Patch& patch, const Path& dir
   return {};
 }
 
+// A base whose files are laid out otherwise than the patch's may bring an index that does not fit the target's shards.
+Status CheckResult(const Patch& patch, const Checkpoint& base, const Layout& target, const Path& directory) {
+  const auto result = Checkpoint::Open(directory);
+  if (result && result->layout().digest() == target.digest()) return {};
+  return Fail(Code::kMismatch, "{}: made for files of layout {}, but {} has {}, and its index does not fit the result{}",
+              patch.name(), patch.info().base_layout.Short(), base.directory().string(), base.layout().digest().Short(),
+              result ? "" : ": " + result.error().message);
+}
+
 }  // namespace
 
 Result<RebuildReceipt> RebuildCheckpoint(const Checkpoint& base, std::span<const RunningDigest> base_digests,
@@ -101,7 +110,6 @@ Result<RebuildReceipt> RebuildCheckpoint(const Checkpoint& base, std::span<const
     base_digests = computed;
   }
   SKERRY_TRY(CheckBase(patch, base.layout(), base_digests));
-  SKERRY_TRY(CheckPlacement(patch, base.layout()));
   SKERRY_ASSIGN(const Layout target, TargetLayout(patch, base.layout()));
   SKERRY_TRY(CheckTargetPaths(patch, base, target));
   const auto nothing = [](const PlacedBlock&, const BlockChanges&) -> Status { return {}; };
@@ -142,6 +150,7 @@ Result<RebuildReceipt> RebuildCheckpoint(const Checkpoint& base, std::span<const
       SKERRY_TRY(SyncDirectory(shard.path().parent_path()));
     }
     SKERRY_TRY(SyncDirectory(building));
+    SKERRY_TRY(CheckResult(patch, base, target, building));
     SKERRY_TRY(Failpoint("rebuild.patched"));
     SKERRY_TRY(Rename(building, absolute));
     SKERRY_TRY(Failpoint("rebuild.renamed"));

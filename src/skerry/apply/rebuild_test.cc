@@ -45,6 +45,33 @@ TEST(FieldCase, C5_ShardsThatAreCutAnewAreRebuiltAndOneElementIsOneChange) {
   EXPECT_EQ(FilesOf(versions.directory / "out-2"), FilesOf(versions.directory / "three"));
 }
 
+TEST(FieldCase, C5_ABaseWhoseIndexWouldNotFitTheResultIsRefusedAndNothingIsMade) {
+  TwoVersions versions;
+  WriteCheckpoint(versions.base, versions.directory / "one-file");
+  WriteCheckpoint(versions.base, versions.directory / "turned", {.reversed = true});
+  // Knows of no index to remove; v0 has one.
+  const Patch patch = Must(Patch::FromBytes(PatchBetween(versions.directory / "one-file", versions.directory / "turned")));
+  const auto names = NamesIn(versions.directory.path());
+  EXPECT_THAT(Rebuild(versions.directory / "v0", patch, versions.directory / "out"),
+              Fails(Code::kMismatch, AllOf(HasSubstr(patch.info().base_layout.Short()), HasSubstr("index"))));
+  EXPECT_EQ(NamesIn(versions.directory.path()), names);
+}
+
+TEST(FieldCase, C5_APatchThatLeavesTheFilesLayoutAloneWorksOnAnyCutOfTheTensors) {
+  TwoVersions versions;
+  TestModel next = versions.base;
+  next.Nudge(0.05, versions.random_);
+  next.side_files["config.json"] = "next";
+  WriteCheckpoint(next, versions.directory / "next", {.shards = 2});
+  const Patch patch = Must(Patch::FromBytes(PatchBetween(versions.directory / "v0", versions.directory / "next")));
+  WriteCheckpoint(versions.base, versions.directory / "one-file", {.reversed = true});
+  WriteCheckpoint(next, versions.directory / "next-one-file", {.reversed = true});
+  Must(Rebuild(versions.directory / "one-file", patch, versions.directory / "out"));
+  EXPECT_EQ(FilesOf(versions.directory / "out"), FilesOf(versions.directory / "next-one-file"));
+  Must(OpenAndApply(versions.directory / "one-file", patch));
+  EXPECT_EQ(FilesOf(versions.directory / "one-file"), FilesOf(versions.directory / "next-one-file"));
+}
+
 TEST(FieldCase, B11_TheHeadersMetadataIsKeptByteForByte) {
   TwoVersions versions;
   for (const auto& metadata : {std::optional<std::string>("{}"), std::optional<std::string>(), std::optional<std::string>(R"({"a":"b"})")}) {

@@ -7,6 +7,11 @@ Result<ShardFiles> ShardFiles::Open(const Path& directory, Layout layout) {
   shards.layout_ = std::move(layout);
   for (const LayoutFile& file : shards.layout_.files()) {
     Shard shard;
+    std::error_code error;
+    if (std::filesystem::is_symlink(directory / file.name, error)) {
+      return Fail(Code::kInvalid, "{} is a link (into a hub cache?): writing in place would change what others see",
+                  (directory / file.name).string());
+    }
     SKERRY_ASSIGN(shard.file, File::OpenForWriting(directory / file.name));
     SKERRY_ASSIGN(const uint64_t size, shard.file.Size());
     if (size != file.size()) {

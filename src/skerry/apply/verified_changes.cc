@@ -129,10 +129,7 @@ Result<std::vector<RunningDigest>> DecodeVerified(
                                           block.units * unit, scratch));
         }
         Decoded decoded;
-        SKERRY_TRY(patch.Decode(block, tensor, before, decoded.changes));
-        const uint64_t first_word = block.first_unit * unit / 8;
-        decoded.moved = before.empty() ? DigestWords(decoded.changes.values, first_word)
-                                       : DigestDelta(decoded.changes, before, first_word);
+        SKERRY_TRY(patch.Decode(block, tensor, before, decoded.changes, decoded.moved));
         progress.Advance(block.entry.changed);
         return decoded;
       },

@@ -6,6 +6,7 @@
 #define HWY_TARGET_INCLUDE "skerry/diff/compare_kernel.cc"
 #include <hwy/foreach_target.h>
 // After foreach_target.h.
+#include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
 #include "skerry/tensors/digest_mix-inl.h"
@@ -14,6 +15,7 @@ HWY_BEFORE_NAMESPACE();
 namespace skerry::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
+constexpr size_t kPrefetchBytes = 2048;
 constexpr size_t kGroup = 64;  // units a step: one bit each in a 64-bit word
 
 // Bit i is set where unit i of the group differs.
@@ -76,6 +78,13 @@ size_t FindDigestTyped(const void* before_bytes, const void* after_bytes, size_t
   for (; vectors > 0 && i + kGroup <= units; i += kGroup) {
     const auto* old_words = reinterpret_cast<const uint64_t*>(before + i);
     const auto* new_words = reinterpret_cast<const uint64_t*>(after + i);
+    // The hardware's prefetchers stop at page ends; two streams with work between them feel that.
+    hwy::Prefetch(reinterpret_cast<const uint8_t*>(old_words) + kPrefetchBytes);
+    hwy::Prefetch(reinterpret_cast<const uint8_t*>(new_words) + kPrefetchBytes);
+    if constexpr (kWords > 8) {
+      hwy::Prefetch(reinterpret_cast<const uint8_t*>(old_words) + kPrefetchBytes + 64);
+      hwy::Prefetch(reinterpret_cast<const uint8_t*>(new_words) + kPrefetchBytes + 64);
+    }
     auto difference = hn::Zero(d64);
     for (size_t v = 0; v < vectors; ++v) {
       const auto old_vector = hn::LoadU(d64, old_words + v * lanes);

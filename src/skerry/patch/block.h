@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "skerry/base/bytes.h"
+#include "skerry/base/result.h"
 #include "skerry/patch/format.h"
 #include "skerry/tensors/dtype.h"
-#include "skerry/tensors/running_digest.h"
 
 namespace skerry {
 
@@ -28,10 +28,6 @@ uint32_t BlockChecksum(const BlockChanges& changes);
 
 // Writes the replacement bits over `target`, the block's units. Doing it twice is the same as once.
 void ApplyBlock(const BlockChanges& changes, std::byte* target);
-
-// By how much the changes move the tensor's running digest. `before` holds the block's old bytes, and `first_word` is the
-// index of the first one's 64-bit word in the tensor; blocks begin at whole words.
-RunningDigest DigestDelta(const BlockChanges& changes, ByteSpan before, uint64_t first_word);
 
 }  // namespace skerry
 

@@ -43,25 +43,6 @@ TEST(Block, ReplacesExactlyTheNamedUnits) {
   EXPECT_EQ(all.count(), 10u);
 }
 
-TEST(Block, TheDigestMovesByWhatAFullDigestWouldSay) {
-  Random random(2);
-  for (const int unit : {1, 2, 4, 8}) {
-    for (const uint32_t units : {1u, 2u, 3u, 7u, 8u, 9u, 63u, 1000u, 1001u}) {
-      for (const double density : {0.01, 0.3, 1.0}) {
-        Bytes bytes = RandomBytes(units * static_cast<size_t>(unit), random);
-        const uint64_t first_word = random() % 1'000'000;
-        const RunningDigest before = DigestWordsScalar(bytes, first_word);
-        BlockChanges changes = RandomChanges(unit, units, density, random);
-        if (units == 1000 && density == 1.0) changes.all = true, changes.positions.clear();
-        RunningDigest after = DigestDelta(changes, bytes, first_word);
-        after += before;
-        ApplyBlock(changes, bytes.data());
-        ASSERT_EQ(after, DigestWordsScalar(bytes, first_word)) << unit << " bytes, " << units << " units";
-      }
-    }
-  }
-}
-
 TEST(Block, TheChecksumCoversPositionsAndValues) {
   Random random(3);
   const BlockChanges changes = RandomChanges(2, 100, 0.2, random);

@@ -85,16 +85,23 @@ Result<std::vector<PlacedBlock>> Patch::Place(const Layout& target) const {
 }
 
 Status Patch::Decode(const PlacedBlock& block, const LayoutTensor& tensor, ByteSpan before,
-                     BlockChanges& changes) const {
+                     BlockChanges& changes, RunningDigest& moved) const {
+  const uint64_t first_word = block.first_unit * static_cast<uint64_t>(DTypeUnit(tensor.dtype)) / 8;
+  moved = {};
   thread_local Bytes scratch;
   SKERRY_ASSIGN(const ByteSpan payload, bytes_->Read(block.entry.offset, block.entry.size, scratch));
   changes.unit = DTypeUnit(tensor.dtype);
   const auto decode = [&]() -> Status {
-    if (block.entry.method == Method::kDense) return DecodeDense(payload, block.units, changes);
+    if (block.entry.method == Method::kDense) {
+      SKERRY_TRY(DecodeDense(payload, block.units, changes));
+      moved = DigestWords(changes.values, first_word) - DigestWords(before, first_word);
+      return {};
+    }
     const auto table = head_.tables.find(tensor.dtype);
     if (table == head_.tables.end()) return Fail(Code::kCorrupt, "no value table for {}", DTypeName(tensor.dtype));
     if (before.empty()) return Fail(Code::kCorrupt, "a sparse block of a tensor that the base has not");
-    return DecodeSparseFlat(payload, block.units, block.entry.changed, tensor.dtype, table->second, before, changes);
+    return DecodeSparseFlat(payload, block.units, block.entry.changed, tensor.dtype, table->second, before, first_word,
+                            changes, moved);
   };
   Status decoded = decode();
   if (decoded && BlockChecksum(changes) != block.entry.checksum) {

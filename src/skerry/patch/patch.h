@@ -9,6 +9,7 @@
 #include "skerry/patch/block.h"
 #include "skerry/patch/patch_file.h"
 #include "skerry/tensors/layout.h"
+#include "skerry/tensors/running_digest.h"
 
 namespace skerry {
 
@@ -37,7 +38,9 @@ class Patch {
 
   // Decodes one block whose old bytes are `before` (empty for a tensor that the base has not). The block's checksum
   // is verified: it covers positions and new bits, so a wrong base shows here as kCorrupt.
-  Status Decode(const PlacedBlock& block, const LayoutTensor& tensor, ByteSpan before, BlockChanges& changes) const;
+  // `moved` receives by how much the changes move the tensor's running digest.
+  Status Decode(const PlacedBlock& block, const LayoutTensor& tensor, ByteSpan before, BlockChanges& changes,
+                RunningDigest& moved) const;
 
  private:
   static Result<Patch> From(std::unique_ptr<PatchBytes> bytes, std::string name);

@@ -1,5 +1,6 @@
 // Range asymmetric numeral systems (J. Duda, "Asymmetric numeral systems", arXiv:1311.2540) with 32-bit states, 16-bit
-// words and 12-bit probabilities. Two states, one for gaps and one for values, share a stream of words.
+// words and 12-bit probabilities. Several states, for gaps and for values, share a
+// stream of words.
 #ifndef SKERRY_PATCH_RANS_H_
 #define SKERRY_PATCH_RANS_H_
 

@@ -50,9 +50,11 @@ struct Block {
   std::vector<uint32_t> positions;
   Bytes before, after, payload;
 
-  Result<BlockChanges> Decode(ByteSpan bytes) const {
+  Result<BlockChanges> Decode(ByteSpan bytes, RunningDigest* moved = nullptr, uint64_t first_word = 0) const {
     BlockChanges changes{.unit = DTypeUnit(dtype), .all = true};
-    SKERRY_TRY(DecodeSparseFlat(bytes, units, positions.size(), dtype, SomeTable(), before, changes));
+    RunningDigest ignored;
+    SKERRY_TRY(DecodeSparseFlat(bytes, units, positions.size(), dtype, SomeTable(), before, first_word, changes,
+                                moved != nullptr ? *moved : ignored));
     return changes;
   }
 };
@@ -83,8 +85,11 @@ std::vector<uint32_t> RandomPositions(uint64_t units, double density, Random& ra
 }
 
 void ExpectRoundTrip(const Block& block) {
-  const BlockChanges changes = Must(block.Decode(block.payload));
+  const uint64_t first_word = 8192 * (block.units % 5);
+  RunningDigest digest = DigestWordsScalar(block.before, first_word);
+  const BlockChanges changes = Must(block.Decode(block.payload, &digest, first_word));
   ASSERT_EQ(changes.positions, block.positions);
+  ASSERT_EQ(digest, DigestWordsScalar(block.after, first_word)) << "the digest moves along";
   Bytes applied = block.before;
   ApplyBlock(changes, applied.data());
   ASSERT_TRUE(applied == block.after) << DTypeName(block.dtype);
@@ -99,6 +104,15 @@ TEST(SparseFlat, GivesBackEveryDtypeAtEveryDensity) {
                                   RandomPositions(units, density, random), random));
       }
     }
+  }
+}
+
+TEST(SparseFlat, GivesBackEveryNumberOfChangesUpToSomeHundred) {
+  Random random(11);
+  for (uint32_t count = 1; count <= 200; ++count) {
+    std::vector<uint32_t> positions;
+    for (uint32_t i = 0; i < count; ++i) positions.push_back(7 * i + static_cast<uint32_t>(random() % 7));
+    ExpectRoundTrip(MakeBlock(DType::kBF16, 7 * count + 3, positions, random));
   }
 }
 
@@ -154,7 +168,8 @@ TEST(FieldCase, A10_FewerOrMoreChangesThanAnnouncedAreRefused) {
   for (const int difference : {-1, 1}) {
     BlockChanges changes{.unit = 2};
     const uint64_t count = block.positions.size() + static_cast<uint64_t>(difference);
-    EXPECT_THAT(DecodeSparseFlat(block.payload, 1000, count, block.dtype, SomeTable(), block.before, changes),
+    RunningDigest moved;
+    EXPECT_THAT(DecodeSparseFlat(block.payload, 1000, count, block.dtype, SomeTable(), block.before, 0, changes, moved),
                 Fails(Code::kCorrupt));
   }
 }

@@ -25,7 +25,7 @@ class RouteTest : public ::testing::Test {
     if (anchor_bytes > 0) {
       nearest_anchor_ = version;
       manifest.anchor = Anchor{.files = {{.path = "model.safetensors",
-                                          .object = {.key = AnchorKey(run_, version, "model.safetensors").value(), .uri = {}, .size = anchor_bytes,
+                                          .object = {.key = AnchorKey(run_, version, Sha256::Of("weights"), "model.safetensors").value(), .uri = {}, .size = anchor_bytes,
                                                      .sha256 = Sha256::Of("weights")}}}};
     }
     manifest.nearest_anchor = nearest_anchor_;

@@ -36,7 +36,7 @@ Result<Listing> ListDirectory(const Path& directory) {
       continue;
     }
     if (!entry.is_regular_file(error)) continue;  // follows links to files, as a Hugging Face cache has them
-    const std::string name = fs::relative(entry.path(), directory, error).generic_string();
+    const std::string name = entry.path().lexically_relative(directory).generic_string();
     const bool top = name.find('/') == std::string::npos;
     if (top && name.ends_with(kIndexSuffix)) listing.indexes.push_back(name);
     if (name.ends_with(kShardSuffix)) {
