@@ -2,9 +2,10 @@
 //
 // usage: codec [--reps N] [--scratch DIR] [--no-peers] [--json] V0 V1 [V2 ...]
 //
-// Bytes: the whole patch files, everything counted. Speed: rates count the bytes of one checkpoint; every ratio is against the plain
-// vectorised compare-scan of the same two checkpoints in the same run, both read through warm mappings. Applying happens in
-// place on a copy in DIR (default /dev/shm), with the real journal there; the time spent on the journal is reported beside.
+// Bytes: the whole patch files, everything counted. Speed: rates count the bytes of one checkpoint; every ratio is
+// against the plain vectorised compare-scan of the same two checkpoints in the same run, both read through warm
+// mappings. Applying happens in place on a copy in DIR (default /dev/shm), with the real journal there; the time spent
+// on the journal is reported beside.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -136,7 +137,8 @@ Status Measure(const Options& options, const Checkpoint& a, const Checkpoint& b,
       SKERRY_ASSIGN(const Patch patch, Patch::FromBytes(std::move(sink.bytes())));
       SKERRY_ASSIGN(CanonicalCheckpoint canonical,
                     CanonicalCheckpoint::Open(copy, DefaultStateDirectory(copy), threads, Progress::None()));
-      // There, back, and there again: the first apply also fills the mapping's page tables, which an agent does once in its life.
+      // There, back, and there again: the first apply also fills the mapping's page tables, which an agent does once in
+      // its life.
       SKERRY_ASSIGN(const ApplyReceipt cold, canonical.Apply(patch, {}, threads, Progress::None()));
       row.cold[threads - 1].Note(cold.decode_seconds + cold.write_seconds);
       SKERRY_ASSIGN([[maybe_unused]] const ApplyReceipt undone, canonical.Apply(back, {}, threads, Progress::None()));
@@ -191,11 +193,11 @@ void Print(const Options& options, const std::vector<Row>& rows) {
   const auto per = [](uint64_t bytes, uint64_t changed) {
     return changed == 0 ? 0.0 : static_cast<double>(bytes) / static_cast<double>(changed);
   };
-  line("bytes (whole files)\n{:>12} {:>12} {:>9} {:>12} {:>8} {:>12} {:>8} {:>12} {:>8}\n", "step", "changed", "density",
-       "skerry fast", "B/change", "XOR+zstd-1", "B/change", "patch-from", "B/change");
+  line("bytes (whole files)\n{:>12} {:>12} {:>9} {:>12} {:>8} {:>12} {:>8} {:>12} {:>8}\n", "step", "changed",
+       "density", "skerry fast", "B/change", "XOR+zstd-1", "B/change", "patch-from", "B/change");
   for (const Row& row : rows) {
-    line("{:>12} {:>12} {:>8.4f}% {:>12} {:>8.3f} {:>12} {:>8.3f} {:>12} {:>8.3f}\n", row.from + "-" + row.to, row.changed,
-         100 * per(row.changed, row.units), row.skerry, per(row.skerry, row.changed), row.xor_zstd,
+    line("{:>12} {:>12} {:>8.4f}% {:>12} {:>8.3f} {:>12} {:>8.3f} {:>12} {:>8.3f}\n", row.from + "-" + row.to,
+         row.changed, 100 * per(row.changed, row.units), row.skerry, per(row.skerry, row.changed), row.xor_zstd,
          per(row.xor_zstd, row.changed), row.patch_from, per(row.patch_from, row.changed));
     sum.changed += row.changed;
     sum.units += row.units;
@@ -207,22 +209,29 @@ void Print(const Options& options, const std::vector<Row>& rows) {
        100 * per(sum.changed, sum.units), sum.skerry, per(sum.skerry, sum.changed), sum.xor_zstd,
        per(sum.xor_zstd, sum.changed), sum.patch_from, per(sum.patch_from, sum.changed));
 
-  line("\nspeed, {} (rates in GB of one checkpoint a second; ratio = rate / compare-scan's, same threads)\n", SimdName());
-  line("{:>12} {:>2} {:>7} {:>7} {:>14} {:>14} {:>8} {:>8} {:>9} {:>14}  {:>15}\n", "step", "t", "memcpy", "scan", "diff+encode",
-       "apply in place", "(decode", "write)", "+journal", "first apply", "XOR+zstd enc/ap");
+  line("\nspeed, {} (rates in GB of one checkpoint a second; ratio = rate / compare-scan's, same threads)\n",
+       SimdName());
+  line("{:>12} {:>2} {:>7} {:>7} {:>14} {:>14} {:>8} {:>8} {:>9} {:>14}  {:>15}\n", "step", "t", "memcpy", "scan",
+       "diff+encode", "apply in place", "(decode", "write)", "+journal", "first apply", "XOR+zstd enc/ap");
   for (const Row& row : rows) {
-    nlohmann::ordered_json item = {{"from", row.from},           {"to", row.to},
-                                   {"checkpoint_bytes", row.bytes}, {"elements", row.units},
-                                   {"changed", row.changed},     {"patch_bytes", row.skerry},
-                                   {"xor_zstd_bytes", row.xor_zstd}, {"patch_from_bytes", row.patch_from}};
+    nlohmann::ordered_json item = {{"from", row.from},
+                                   {"to", row.to},
+                                   {"checkpoint_bytes", row.bytes},
+                                   {"elements", row.units},
+                                   {"changed", row.changed},
+                                   {"patch_bytes", row.skerry},
+                                   {"xor_zstd_bytes", row.xor_zstd},
+                                   {"patch_from_bytes", row.patch_from}};
     for (int t = 0; t < 2; ++t) {
       const auto rate = [&](const Best& best) { return static_cast<double>(row.bytes) / best.seconds / 1e9; };
       const double scan = row.scan[t].seconds;
-      line("{:>12} {:>2} {:>7.2f} {:>7.2f} {:>6.2f} ({:>5.2f}) {:>6.2f} ({:>5.2f}) {:>7.3f}s {:>7.3f}s {:>8.3f}s {:>6.2f} ({:>5.2f})  {}\n",
-           row.from + "-" + row.to, t + 1, rate(row.copy[t]), rate(row.scan[t]), rate(row.encode[t]),
-           scan / row.encode[t].seconds, rate(row.apply[t]), scan / row.apply[t].seconds, row.decode[t].seconds,
-           row.write[t].seconds, row.journal[t].seconds, rate(row.cold[t]), scan / row.cold[t].seconds,
-           options.peers && t == 0 ? fmt::format("{:.2f} / {:.2f}", rate(row.peer_encode), rate(row.peer_apply)) : "");
+      line(
+          "{:>12} {:>2} {:>7.2f} {:>7.2f} {:>6.2f} ({:>5.2f}) {:>6.2f} ({:>5.2f}) {:>7.3f}s {:>7.3f}s {:>8.3f}s "
+          "{:>6.2f} ({:>5.2f})  {}\n",
+          row.from + "-" + row.to, t + 1, rate(row.copy[t]), rate(row.scan[t]), rate(row.encode[t]),
+          scan / row.encode[t].seconds, rate(row.apply[t]), scan / row.apply[t].seconds, row.decode[t].seconds,
+          row.write[t].seconds, row.journal[t].seconds, rate(row.cold[t]), scan / row.cold[t].seconds,
+          options.peers && t == 0 ? fmt::format("{:.2f} / {:.2f}", rate(row.peer_encode), rate(row.peer_apply)) : "");
       item["threads"].push_back({{"threads", t + 1},
                                  {"memcpy_gbs", rate(row.copy[t])},
                                  {"scan_gbs", rate(row.scan[t])},
@@ -238,11 +247,12 @@ void Print(const Options& options, const std::vector<Row>& rows) {
   if (options.json) {
     fmt::print("{}\n", nlohmann::ordered_json{{"simd", SimdName()},
                                               {"steps", list},
-                                              {"all", {{"changed", sum.changed},
-                                                       {"patch_bytes", sum.skerry},
-                                                       {"bytes_per_changed", per(sum.skerry, sum.changed)},
-                                                       {"xor_zstd_per_changed", per(sum.xor_zstd, sum.changed)},
-                                                       {"patch_from_per_changed", per(sum.patch_from, sum.changed)}}}}
+                                              {"all",
+                                               {{"changed", sum.changed},
+                                                {"patch_bytes", sum.skerry},
+                                                {"bytes_per_changed", per(sum.skerry, sum.changed)},
+                                                {"xor_zstd_per_changed", per(sum.xor_zstd, sum.changed)},
+                                                {"patch_from_per_changed", per(sum.patch_from, sum.changed)}}}}
                            .dump(2));
   }
 }

@@ -3,8 +3,8 @@
 // usage: generate OUT GIB DENSITY [SEED]      writes OUT/v000 and OUT/v001 (bf16, shards of 2 GiB)
 //
 // Weights are normal (sigma 0.02). As under Adam at a small learning rate, the chance that a weight's bf16 bits change
-// halves with each exponent; the chances are scaled so that DENSITY (0.009 = 0.9 %) of all elements change. 90 % of the changes
-// are to the neighbouring value, the rest a few values further.
+// halves with each exponent; the chances are scaled so that DENSITY (0.009 = 0.9 %) of all elements change. 90 % of the
+// changes are to the neighbouring value, the rest a few values further.
 #include <fmt/core.h>
 
 #include <bit>
@@ -17,9 +17,9 @@
 namespace skerry {
 namespace {
 
-constexpr uint64_t kRow = 4096;                      // elements
-constexpr uint64_t kTensor = kRow * kRow;            // elements; 32 MiB of bf16
-constexpr uint64_t kTensorsAShard = 64;              // 2 GiB
+constexpr uint64_t kRow = 4096;            // elements
+constexpr uint64_t kTensor = kRow * kRow;  // elements; 32 MiB of bf16
+constexpr uint64_t kTensorsAShard = 64;    // 2 GiB
 
 // xorshift64* (S. Vigna, "An experimental exploration of Marsaglia's xorshift generators, scrambled", 2016).
 struct Random {
@@ -115,7 +115,8 @@ Status Generate(const Path& out, double gib, double density, uint64_t seed) {
       map += fmt::format("{}\"model.layers.{}.weight\":\"{}\"", map.empty() ? "" : ",", tensor, name);
     }
   }
-  const std::string index = fmt::format(R"({{"metadata":{{"total_size":{}}},"weight_map":{{{}}}}})", tensors * kTensor * 2, map);
+  const std::string index =
+      fmt::format(R"({{"metadata":{{"total_size":{}}},"weight_map":{{{}}}}})", tensors * kTensor * 2, map);
   for (const char* version : {"v000", "v001"}) {
     SKERRY_TRY(WriteFileAtomically(out / version / "model.safetensors.index.json", AsBytes(index)));
     SKERRY_TRY(WriteFileAtomically(out / version / "config.json", AsBytes(R"({"architectures":["Generated"]})")));

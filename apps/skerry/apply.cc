@@ -1,7 +1,7 @@
 #include "commands.h"
-#include "skerry/apply/settled_checkpoint.h"
 #include "skerry/apply/canonical_checkpoint.h"
 #include "skerry/apply/rebuild.h"
+#include "skerry/apply/settled_checkpoint.h"
 #include "terminal.h"
 
 namespace skerry {
@@ -26,7 +26,8 @@ void Print(const Arguments& args, const CommonOptions& common, const Patch& patc
     return;
   }
   std::string stages;
-  for (const auto& [stage, value] : seconds) stages += fmt::format("{}{} {:.3f} s", stages.empty() ? "" : ", ", stage, value);
+  for (const auto& [stage, value] : seconds)
+    stages += fmt::format("{}{} {:.3f} s", stages.empty() ? "" : ", ", stage, value);
   PrintFacts({{"checkpoint", where},
               {"changed", fmt::format("{} of {} elements", Grouped(info.changed), Grouped(info.units))},
               {"model", info.target_model.Hex() + " (verified)"},
@@ -38,10 +39,11 @@ Status Run(const Arguments& args, const CommonOptions& common) {
   SKERRY_ASSIGN(const Patch patch, Patch::Open(args.patch));
   if (!args.in_place) {
     SKERRY_ASSIGN(const Checkpoint base, OpenSettledCheckpoint(args.base));
-    SKERRY_ASSIGN(const RebuildReceipt receipt,
-                  RebuildCheckpoint(base, {}, patch, args.output, {}, /*write_state=*/false, common.threads, *progress));
+    SKERRY_ASSIGN(const RebuildReceipt receipt, RebuildCheckpoint(base, {}, patch, args.output, {},
+                                                                  /*write_state=*/false, common.threads, *progress));
     if (base.layout().digest() != patch.info().base_layout && !patch.head().layout) {
-      PrintWarning(args.base + " holds the same tensors in other files than the patch's base: the result keeps its files");
+      PrintWarning(args.base +
+                   " holds the same tensors in other files than the patch's base: the result keeps its files");
     }
     Print(args, common, patch, args.output,
           {{"verify", receipt.verify_seconds}, {"copy", receipt.copy_seconds}, {"apply", receipt.apply_seconds}});
@@ -62,8 +64,9 @@ Status Run(const Arguments& args, const CommonOptions& common) {
 
 void AddApply(CommandLine& program) {
   const auto args = std::make_shared<Arguments>();
-  program.Add("apply", "Rebuild a checkpoint from its base and a patch",
-              [args](const CommonOptions& common) { return Run(*args, common); })
+  program
+      .Add("apply", "Rebuild a checkpoint from its base and a patch",
+           [args](const CommonOptions& common) { return Run(*args, common); })
       .Positional("BASE", args->base, "Checkpoint directory that the patch was made for")
       .Positional("PATCH", args->patch, "Patch file")
       .Option("-o,--output", args->output, "New checkpoint directory to make")

@@ -65,8 +65,9 @@ struct CommandLine::Impl {
 CommandLine::CommandLine() : impl_(std::make_unique<Impl>()) {
   impl_->app.require_subcommand(1);
   impl_->app.set_version_flag("--version", "skerry 0.1.0");
-  impl_->app.footer("Exit status: 0 ok, 1 operation failed, 2 usage, 3 conflict, 4 corrupt data, 5 unavailable.\n"
-                    "`skerry COMMAND --help` shows options and an example.");
+  impl_->app.footer(
+      "Exit status: 0 ok, 1 operation failed, 2 usage, 3 conflict, 4 corrupt data, 5 unavailable.\n"
+      "`skerry COMMAND --help` shows options and an example.");
 }
 CommandLine::~CommandLine() = default;
 

@@ -32,7 +32,8 @@ class Command {
   Command& Choice(const std::string& flags, std::string& target, std::vector<std::string> choices,
                   const std::string& help);
   Command& Flag(const std::string& flags, bool& target, const std::string& help);
-  // A check over several options after parsing: returns what is wrong with them, or "". A wrong use exits with status 2.
+  // A check over several options after parsing: returns what is wrong with them, or "". A wrong use exits with
+  // status 2.
   Command& Check(std::function<std::string()> check);
   Command& Example(const std::string& text);
 

@@ -1,7 +1,7 @@
+#include "skerry/publish/init.h"
 #include "commands.h"
 #include "open_board.h"
 #include "skerry/apply/settled_checkpoint.h"
-#include "skerry/publish/init.h"
 #include "terminal.h"
 
 namespace skerry {
@@ -22,8 +22,7 @@ Status Run(const Arguments& args, const CommonOptions& common) {
   const BaseMode mode = args.hold == "link"        ? BaseMode::kLink
                         : args.hold == "reference" ? BaseMode::kReference
                                                    : BaseMode::kCopy;
-  SKERRY_ASSIGN(const InitReceipt receipt,
-                InitRun(board, run, base, mode, common.threads, Clock::System(), *progress));
+  SKERRY_ASSIGN(const InitReceipt receipt, InitRun(board, run, base, mode, common.threads, Clock::System(), *progress));
   for (const std::string& warning : base.warnings()) PrintWarning(warning);
   if (common.json) {
     PrintJson({{"board", args.board},
@@ -40,7 +39,9 @@ Status Run(const Arguments& args, const CommonOptions& common) {
   PrintFacts({{"model", receipt.model.Hex()},
               {"layout", receipt.layout.Hex()},
               {"base", fmt::format("{}, {}", HumanBytes(receipt.bytes),
-                                   mode == BaseMode::kReference ? "by reference" : args.hold == "link" ? "hard-linked" : "copied")}});
+                                   mode == BaseMode::kReference ? "by reference"
+                                   : args.hold == "link"        ? "hard-linked"
+                                                                : "copied")}});
   return {};
 }
 
@@ -48,8 +49,9 @@ Status Run(const Arguments& args, const CommonOptions& common) {
 
 void AddInit(CommandLine& program) {
   const auto args = std::make_shared<Arguments>();
-  program.Add("init", "Start a run on a board: version 0 is the base checkpoint",
-              [args](const CommonOptions& common) { return Run(*args, common); })
+  program
+      .Add("init", "Start a run on a board: version 0 is the base checkpoint",
+           [args](const CommonOptions& common) { return Run(*args, common); })
       .Positional("BOARD", args->board, "Board: a directory or file:///…; made if missing")
       .Required("--run", args->run, "Name of the run")
       .Required("--base", args->base, "Checkpoint directory that the islands start from")

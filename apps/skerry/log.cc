@@ -51,7 +51,7 @@ Status Run(const Arguments& args, const CommonOptions& common) {
     table.push_back({m.version.ToString(), m.step ? std::to_string(*m.step) : "-", Grouped(m.stats.changed),
                      Percent(Density(m)), delta ? HumanBytes(m.stats.patch_bytes) : "anchor",
                      m.stats.changed > 0 ? fmt::format("{:.3f} B", static_cast<double>(m.stats.patch_bytes) /
-                                                                        static_cast<double>(m.stats.changed))
+                                                                       static_cast<double>(m.stats.changed))
                                          : "-",
                      m.model.Short(), m.time});
   }
@@ -63,8 +63,9 @@ Status Run(const Arguments& args, const CommonOptions& common) {
 
 void AddLog(CommandLine& program) {
   const auto args = std::make_shared<Arguments>();
-  program.Add("log", "List the versions of a run, newest first",
-              [args](const CommonOptions& common) { return Run(*args, common); })
+  program
+      .Add("log", "List the versions of a run, newest first",
+           [args](const CommonOptions& common) { return Run(*args, common); })
       .Positional("BOARD", args->board, "Board: a directory or file:///…")
       .Required("--run", args->run, "Name of the run")
       .Option("-n,--limit", args->limit, "At most so many (default 50)")

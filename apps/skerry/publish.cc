@@ -31,8 +31,9 @@ Status Run(const Arguments& args, const CommonOptions& common) {
 
   const double density =
       receipt.elements == 0 ? 0 : static_cast<double>(receipt.changed) / static_cast<double>(receipt.elements);
-  const double times_smaller =
-      receipt.patch_bytes == 0 ? 0 : static_cast<double>(receipt.checkpoint_bytes) / static_cast<double>(receipt.patch_bytes);
+  const double times_smaller = receipt.patch_bytes == 0 ? 0
+                                                        : static_cast<double>(receipt.checkpoint_bytes) /
+                                                              static_cast<double>(receipt.patch_bytes);
   const double per_change =
       receipt.changed == 0 ? 0 : static_cast<double>(receipt.patch_bytes) / static_cast<double>(receipt.changed);
   if (common.json) {
@@ -82,8 +83,9 @@ Status Run(const Arguments& args, const CommonOptions& common) {
 
 void AddPublish(CommandLine& program) {
   const auto args = std::make_shared<Arguments>();
-  program.Add("publish", "Publish a checkpoint as the next version of a run",
-              [args](const CommonOptions& common) { return Run(*args, common); })
+  program
+      .Add("publish", "Publish a checkpoint as the next version of a run",
+           [args](const CommonOptions& common) { return Run(*args, common); })
       .Positional("BOARD", args->board, "Board: a directory or file:///…")
       .Positional("CKPT", args->checkpoint, "Checkpoint directory, as the engines shall serve it")
       .Required("--run", args->run, "Name of the run")

@@ -61,8 +61,9 @@ Status Run(const Arguments& args, const CommonOptions& common) {
 
 void AddPull(CommandLine& program) {
   const auto args = std::make_shared<Arguments>();
-  program.Add("pull", "Bring a checkpoint directory to a version of a run",
-              [args](const CommonOptions& common) { return Run(*args, common); })
+  program
+      .Add("pull", "Bring a checkpoint directory to a version of a run",
+           [args](const CommonOptions& common) { return Run(*args, common); })
       .Positional("BOARD", args->board, "Board: a directory or file:///…")
       .Required("--run", args->run, "Name of the run")
       .Required("-o,--output", args->output, "Checkpoint directory; made if missing, moved forward in place if there")

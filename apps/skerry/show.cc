@@ -33,7 +33,8 @@ std::vector<TensorRow> RowsOf(const PatchHead& head) {
     uint64_t cells = CellsOf(row.units);
     while (block < head.blocks.size() && head.blocks[block].cells <= cells) {
       const BlockEntry& entry = head.blocks[block];
-      const uint64_t gap = row.blocks == 0 ? 0 : entry.first_cell - (head.blocks[block - 1].first_cell + head.blocks[block - 1].cells);
+      const uint64_t gap =
+          row.blocks == 0 ? 0 : entry.first_cell - (head.blocks[block - 1].first_cell + head.blocks[block - 1].cells);
       if (entry.cells + gap > cells) break;
       cells -= entry.cells + gap;
       row.changed += entry.changed;
@@ -74,8 +75,12 @@ Status Run(const Arguments& args, const CommonOptions& common) {
     if (args.tensors) {
       json["tensors"] = nlohmann::ordered_json::array();
       for (const TensorRow& row : rows) {
-        json["tensors"].push_back({{"name", row.name}, {"type", row.type}, {"elements", row.units},
-                                   {"changed", row.changed}, {"bytes", row.bytes}, {"blocks", row.blocks},
+        json["tensors"].push_back({{"name", row.name},
+                                   {"type", row.type},
+                                   {"elements", row.units},
+                                   {"changed", row.changed},
+                                   {"bytes", row.bytes},
+                                   {"blocks", row.blocks},
                                    {"dense_blocks", row.dense}});
       }
     }
@@ -92,7 +97,8 @@ Status Run(const Arguments& args, const CommonOptions& common) {
                              : fmt::format("{} -> {}{}", info.base_layout.Short(), info.target_layout.Short(),
                                            info.structural ? " (structural)" : " (same tensors, other files)")}});
   for (const SideFileChange& file : head.side_files) {
-    fmt::print("side file   {} {}\n", Printable(file.path), file.content ? HumanBytes(file.content->size()) : "removed");
+    fmt::print("side file   {} {}\n", Printable(file.path),
+               file.content ? HumanBytes(file.content->size()) : "removed");
   }
   if (args.tensors) {
     if (head.names.empty() && info.blocks > 0) {
@@ -101,10 +107,12 @@ Status Run(const Arguments& args, const CommonOptions& common) {
     }
     std::vector<std::vector<std::string>> table = {{"tensor", "type", "changed", "density", "bytes", "a change"}};
     for (const TensorRow& row : rows) {
-      table.push_back({row.name, row.type, Grouped(row.changed),
-                       Percent(static_cast<double>(row.changed) / static_cast<double>(std::max<uint64_t>(1, row.units))),
-                       Grouped(row.bytes),
-                       fmt::format("{:.3f} B", static_cast<double>(row.bytes) / static_cast<double>(std::max<uint64_t>(1, row.changed)))});
+      table.push_back(
+          {row.name, row.type, Grouped(row.changed),
+           Percent(static_cast<double>(row.changed) / static_cast<double>(std::max<uint64_t>(1, row.units))),
+           Grouped(row.bytes),
+           fmt::format("{:.3f} B",
+                       static_cast<double>(row.bytes) / static_cast<double>(std::max<uint64_t>(1, row.changed)))});
     }
     fmt::print("\n");
     PrintTable(table);

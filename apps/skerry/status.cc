@@ -89,8 +89,9 @@ Status Run(const Arguments& args, const CommonOptions& common) {
 
 void AddStatus(CommandLine& program) {
   const auto args = std::make_shared<Arguments>();
-  program.Add("status", "Say which runs a board has and where they are",
-              [args](const CommonOptions& common) { return Run(*args, common); })
+  program
+      .Add("status", "Say which runs a board has and where they are",
+           [args](const CommonOptions& common) { return Run(*args, common); })
       .Positional("BOARD", args->board, "Board: a directory or file:///…")
       .Example("skerry status /mnt/board");
 }

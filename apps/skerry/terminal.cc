@@ -36,7 +36,8 @@ class ProgressLine : public Progress {
     const double rate = static_cast<double>(done_) / running.count();
     const double left = rate > 0 && total_ > done_ ? static_cast<double>(total_ - done_) / rate : 0;
     fmt::print(stderr, "\r\033[K{:<9} {:>9} of {:<9} {:>3.0f} %  {}/s  {:.0f} s left", stage_, HumanBytes(done_),
-               HumanBytes(total_), total_ == 0 ? 100.0 : 100.0 * static_cast<double>(done_) / static_cast<double>(total_),
+               HumanBytes(total_),
+               total_ == 0 ? 100.0 : 100.0 * static_cast<double>(done_) / static_cast<double>(total_),
                HumanBytes(static_cast<uint64_t>(rate)), left);
     std::fflush(stderr);
     drawn_ = true;

@@ -43,10 +43,10 @@ Status Run(const Arguments& args, const CommonOptions& common) {
                 expected->Hex());
   }
   if (common.json) {
-    nlohmann::ordered_json json = {{"checkpoint", args.checkpoint}, {"model_digest", model.Hex()},
-                                   {"layout_digest", layout.digest().Hex()},
-                                   {"tensors", layout.tensors().size()},   {"files", layout.files().size()},
-                                   {"bytes", layout.total_bytes()},        {"verified", expected.has_value()}};
+    nlohmann::ordered_json json = {{"checkpoint", args.checkpoint},          {"model_digest", model.Hex()},
+                                   {"layout_digest", layout.digest().Hex()}, {"tensors", layout.tensors().size()},
+                                   {"files", layout.files().size()},         {"bytes", layout.total_bytes()},
+                                   {"verified", expected.has_value()}};
     if (args.tensors) {
       json["tensor_digests"] = nlohmann::ordered_json::object();
       for (size_t i = 0; i < digests.size(); ++i) {
@@ -74,8 +74,9 @@ Status Run(const Arguments& args, const CommonOptions& common) {
 
 void AddVerify(CommandLine& program) {
   const auto args = std::make_shared<Arguments>();
-  program.Add("verify", "Read a whole checkpoint and print, or check, its digests",
-              [args](const CommonOptions& common) { return Run(*args, common); })
+  program
+      .Add("verify", "Read a whole checkpoint and print, or check, its digests",
+           [args](const CommonOptions& common) { return Run(*args, common); })
       .Positional("CKPT", args->checkpoint, "Checkpoint directory")
       .Option("--digest", args->digest,
               "Model digest that it must have (default: the one that its own .skerry/state.json says)")

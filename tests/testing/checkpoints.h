@@ -1,4 +1,5 @@
-// Models made up for tests: in memory, as checkpoint directories in many forms, and nudged the way an optimizer does it.
+// Models made up for tests: in memory, as checkpoint directories in many forms, and nudged the way an optimizer does
+// it.
 #ifndef SKERRY_TESTS_TESTING_CHECKPOINTS_H_
 #define SKERRY_TESTS_TESTING_CHECKPOINTS_H_
 
@@ -81,11 +82,11 @@ struct TestModel {
 TestModel SmallModel(Random& random);
 
 struct CheckpointForm {
-  size_t shards = 1;                                            // above 1 there is an index; tensors are dealt in turn
-  std::optional<std::string> metadata = R"({"format":"pt"})";   // JSON
-  size_t header_multiple = 8;                                   // the header is padded with spaces to a multiple of it
-  bool reversed = false;                                        // tensors stand last to first
-  std::string index_metadata = R"({"total_size":1})";           // JSON
+  size_t shards = 1;                                           // above 1 there is an index; tensors are dealt in turn
+  std::optional<std::string> metadata = R"({"format":"pt"})";  // JSON
+  size_t header_multiple = 8;                                  // the header is padded with spaces to a multiple of it
+  bool reversed = false;                                       // tensors stand last to first
+  std::string index_metadata = R"({"total_size":1})";          // JSON
 };
 
 // The header's JSON for tensors that lie one after another in this order.

@@ -71,7 +71,8 @@ inline std::vector<std::pair<std::string, std::vector<uint64_t>>> PositionsIn(co
   for (const PlacedBlock& block : Must(patch.Place(base.layout()))) {
     const LayoutTensor& tensor = base.layout().tensors()[block.tensor];
     const auto unit = static_cast<size_t>(DTypeUnit(tensor.dtype));
-    const ByteSpan before = ByteSpan(base.tensor(block.tensor).bytes).subspan(block.first_unit * unit, block.units * unit);
+    const ByteSpan before =
+        ByteSpan(base.tensor(block.tensor).bytes).subspan(block.first_unit * unit, block.units * unit);
     BlockChanges changes;
     RunningDigest moved;
     Must(patch.Decode(block, tensor, before, changes, moved));

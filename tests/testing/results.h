@@ -25,9 +25,7 @@ void PrintTo(const Result<T>& result, std::ostream* out) {
 }
 
 // EXPECT_THAT(status, Succeeds());
-MATCHER(Succeeds, "succeeds") {
-  return arg.has_value();
-}
+MATCHER(Succeeds, "succeeds") { return arg.has_value(); }
 
 // EXPECT_THAT(result, Fails(Code::kCorrupt, HasSubstr("truncated")));
 MATCHER_P2(Fails, code, message, fmt::format("fails with {}, its message saying what it should", CodeName(code))) {

@@ -9,7 +9,8 @@
 
 namespace skerry {
 
-// The directory may hold more than the checkpoint: what is in the way of a new side file is found before the journal is committed.
+// The directory may hold more than the checkpoint: what is in the way of a new side file is found before the journal is
+// committed.
 Status CanonicalCheckpoint::CheckSideFilePlaces(const Patch& patch) const {
   namespace fs = std::filesystem;
   std::error_code error;
@@ -21,9 +22,11 @@ Status CanonicalCheckpoint::CheckSideFilePlaces(const Patch& patch) const {
     if (!file.content) continue;
     const Path path = directory_ / file.path;
     if (fs::is_directory(path, error)) {
-      for (const fs::directory_entry& entry : fs::recursive_directory_iterator(path, error)) {
-        if (!entry.is_directory(error) && removed.count(entry.path()) == 0) {
-          return Fail(Code::kInvalid, "{} is in the way of the new file {}", entry.path().string(), path.string());
+      for (auto entry = fs::recursive_directory_iterator(path, error); entry != fs::recursive_directory_iterator();
+           entry.increment(error)) {
+        if (error) return ErrnoFailure(error.value(), "list", path);
+        if (!entry->is_directory(error) && removed.count(entry->path()) == 0) {
+          return Fail(Code::kInvalid, "{} is in the way of the new file {}", entry->path().string(), path.string());
         }
       }
     }
@@ -94,8 +97,8 @@ Status CanonicalCheckpoint::Reopen() {
   return {};
 }
 
-// The tensors are the target's already: by an apply that was stopped before its caller could note it, or because they went
-// there and back. Then only side files and label are left to write.
+// The tensors are the target's already: by an apply that was stopped before its caller could note it, or because they
+// went there and back. Then only side files and label are left to write.
 bool CanonicalCheckpoint::HasTarget(const Patch& patch) const {
   return patch.info().target_model == state_.model && patch.info().base_model != state_.model;
 }
@@ -120,10 +123,7 @@ Result<CanonicalCheckpoint> CanonicalCheckpoint::Open(const Path& directory, con
   SKERRY_TRY(MakeDirectories(state_directory));
   SKERRY_ASSIGN(canonical.lock_, FileLock::TryAcquire(state_directory / "lock"));
   SweepTemporaries(state_directory);
-  SweepTemporaries(directory);
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(directory, error)) {
-    if (entry.is_directory(error)) SweepTemporaries(entry.path());
-  }
+  SweepTemporariesBelow(directory);
   SKERRY_TRY(canonical.Recover());
   SKERRY_TRY(canonical.Reopen());
   const Layout& layout = canonical.checkpoint_.layout();
@@ -168,8 +168,8 @@ Result<ApplyReceipt> CanonicalCheckpoint::Apply(const Patch& patch, const Versio
   for (const BlockEntry& block : patch.head().blocks) {
     if (block.method == Method::kDense) dense_units += uint64_t{block.cells} * kCellUnits;
   }
-  const uint64_t journal_bytes = JournalBytes(patch.info().changed + dense_units, widest, patch.info().blocks,
-                                              layout.tensors().size());
+  const uint64_t journal_bytes =
+      JournalBytes(patch.info().changed + dense_units, widest, patch.info().blocks, layout.tensors().size());
   SKERRY_TRY(RequireSpace(state_directory_, journal_bytes + side_bytes, "the journal"));
   SKERRY_TRY(RequireSpace(directory_, side_bytes, "new side files"));
 
@@ -183,8 +183,8 @@ Result<ApplyReceipt> CanonicalCheckpoint::Apply(const Patch& patch, const Versio
   return receipt;
 }
 
-Status CanonicalCheckpoint::WriteJournal(const Patch& patch, const VersionLabel& label, int threads,
-                                         Progress& progress, JournalWriter& journal, ApplyReceipt& receipt) {
+Status CanonicalCheckpoint::WriteJournal(const Patch& patch, const VersionLabel& label, int threads, Progress& progress,
+                                         JournalWriter& journal, ApplyReceipt& receipt) {
   SKERRY_TRY(Failpoint("apply.journal_begun"));
   Stopwatch total;
   const auto add = [&](const PlacedBlock& block, BlockChanges changes) -> Status {

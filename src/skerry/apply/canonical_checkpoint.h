@@ -1,5 +1,5 @@
-// The canonical checkpoint of an island (or a publisher's snapshot): a complete Hugging Face directory that moves from version to
-// version in place and survives a kill at any instant.
+// The canonical checkpoint of an island (or a publisher's snapshot): a complete Hugging Face directory that moves from
+// version to version in place and survives a kill at any instant.
 #ifndef SKERRY_APPLY_CANONICAL_CHECKPOINT_H_
 #define SKERRY_APPLY_CANONICAL_CHECKPOINT_H_
 
@@ -42,8 +42,9 @@ class CanonicalCheckpoint {
   //   3. write the changed units and side files, make them durable                       crash: replayed at Open
   //   4. replace the state                                                               crash: replayed at Open
   //   5. remove the journal                                                              crash: replayed at Open
-  // Anything wrong with patch, base or free space is found in step 1, before the checkpoint is touched. Where the tensors are
-  // the target's already, only side files and label are written. Not for patches that change the layout (see rebuild.h).
+  // Anything wrong with patch, base or free space is found in step 1, before the checkpoint is touched. Where the
+  // tensors are the target's already, only side files and label are written. Not for patches that change the layout
+  // (see rebuild.h).
   Result<ApplyReceipt> Apply(const Patch& patch, const VersionLabel& label, int threads, Progress& progress);
 
  private:

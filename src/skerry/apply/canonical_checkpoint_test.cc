@@ -2,9 +2,9 @@
 
 #include <thread>
 
-#include "skerry/apply/apply_testing.h"
 #include "skerry/apply/journal.h"
 #include "skerry/patch/sparse_flat.h"
+#include "tests/testing/two_versions.h"
 
 namespace skerry {
 namespace {
@@ -33,7 +33,8 @@ class CanonicalCheckpointTest : public ::testing::Test, protected TwoVersions {
     {
       CanonicalCheckpoint canonical = Must(OpenCanonical(work));
       was_new = canonical.state().model == TargetModel();
-      EXPECT_TRUE(IsExactly(v0, canonical.state(), BaseModel(), work) || IsExactly(v1, canonical.state(), TargetModel(), work));
+      EXPECT_TRUE(IsExactly(v0, canonical.state(), BaseModel(), work) ||
+                  IsExactly(v1, canonical.state(), TargetModel(), work));
       EXPECT_FALSE(JournalExists(DefaultStateDirectory(work)));
       EXPECT_EQ(canonical.state().tensors, Must(DigestTensors(canonical.checkpoint(), 1, Progress::None())));
       EXPECT_THAT(canonical.Apply(patch_, Label(1), 1, Progress::None()), Succeeds());
@@ -68,7 +69,8 @@ TEST_F(CanonicalCheckpointTest, MovesOnAfterAnApplyWithoutBeingOpenedAgain) {
   WriteCheckpoint(third, directory / "v2", {.shards = 2, .index_metadata = R"({"total_size":2})"});
   CanonicalCheckpoint canonical = Must(OpenCanonical(work));
   Must(canonical.Apply(patch_, Label(1), 1, Progress::None()));
-  Must(canonical.Apply(Must(Patch::FromBytes(PatchBetween(directory / "v1", directory / "v2"))), Label(2), 1, Progress::None()));
+  Must(canonical.Apply(Must(Patch::FromBytes(PatchBetween(directory / "v1", directory / "v2"))), Label(2), 1,
+                       Progress::None()));
   EXPECT_EQ(FilesOf(work), FilesOf(directory / "v2"));
 }
 
@@ -103,9 +105,9 @@ TEST(FieldCase, A11a_ApplyingTwiceIsANoOp) {
 
 TEST_F(CanonicalCheckpointTest, AFailureAnywhereLeavesTheOldOrTheNewVersion) {
   const std::map<std::string, bool> leaves_the_new_one = {
-      {"apply.journal_begun", false},  {"apply.journal_written", false},       {"apply.journal_committed", true},
-      {"apply.tensors_half_written", true}, {"apply.tensors_written", true},   {"apply.files_written", true},
-      {"apply.state_written", true},   {"apply.journal_removed", true}};
+      {"apply.journal_begun", false},       {"apply.journal_written", false}, {"apply.journal_committed", true},
+      {"apply.tensors_half_written", true}, {"apply.tensors_written", true},  {"apply.files_written", true},
+      {"apply.state_written", true},        {"apply.journal_removed", true}};
   int seen = 0;
   for (const std::string_view name : FailpointNames()) {
     if (!name.starts_with("apply.")) continue;
@@ -114,7 +116,8 @@ TEST_F(CanonicalCheckpointTest, AFailureAnywhereLeavesTheOldOrTheNewVersion) {
     {
       CanonicalCheckpoint canonical = Must(OpenCanonical(work));
       const WithFailpoints with(fmt::format("{}:error", name));
-      EXPECT_THAT(canonical.Apply(patch_, Label(1), 1, Progress::None()), Fails(Code::kIo, HasSubstr(std::string(name))));
+      EXPECT_THAT(canonical.Apply(patch_, Label(1), 1, Progress::None()),
+                  Fails(Code::kIo, HasSubstr(std::string(name))));
     }
     EXPECT_EQ(ExpectOldOrNewThenNew(work), leaves_the_new_one.at(std::string(name)));
     ++seen;
@@ -158,7 +161,8 @@ TEST_P(SystemCallFails, AtAnyCallAndTheOldOrTheNewVersionIsIntact) {
       EXPECT_EQ(FilesOf(work), v1);
       break;
     }
-    EXPECT_EQ(applied.error().code == Code::kNoSpace, std::string_view(GetParam()).ends_with("errno=28")) << Outcome(applied);
+    EXPECT_EQ(applied.error().code == Code::kNoSpace, std::string_view(GetParam()).ends_with("errno=28"))
+        << Outcome(applied);
     ++failures;
     old += !ExpectOldOrNewThenNew(work);
     std::filesystem::remove_all(work);
@@ -317,13 +321,15 @@ TEST_F(CanonicalCheckpointTest, ACorruptedOldValueAtATouchedPlaceIsFoundBeforeAn
                     }()),
                     Must(OpenCanonical(work)).state()));
     const Checkpoint checkpoint = Must(Checkpoint::Open(work));
-    const LayoutTensor& tensor = checkpoint.layout().tensors()[static_cast<size_t>(checkpoint.layout().Find("model.embed.weight"))];
+    const LayoutTensor& tensor =
+        checkpoint.layout().tensors()[static_cast<size_t>(checkpoint.layout().Find("model.embed.weight"))];
     const std::string file = checkpoint.layout().files()[tensor.file].name;
     std::string bytes = ReadText(work / file);
     bytes[tensor.offset_in_file + 2 * unit] ^= 0x10;
     WriteText(work / file, bytes);
     const auto damaged = FilesOf(work);
-    EXPECT_THAT(OpenAndApply(work, patch_), Fails(Code::kCorrupt, AnyOf(HasSubstr("checksum"), HasSubstr("model digest"))));
+    EXPECT_THAT(OpenAndApply(work, patch_),
+                Fails(Code::kCorrupt, AnyOf(HasSubstr("checksum"), HasSubstr("model digest"))));
     EXPECT_EQ(FilesOf(work), damaged);
     EXPECT_FALSE(JournalExists(DefaultStateDirectory(work)));
   }
@@ -448,7 +454,8 @@ TEST_F(CanonicalCheckpointTest, APatchNeverLeavesAnIndexThatIsNotItsFiles) {
   EXPECT_THAT(OpenCanonical(directory / "one-file"), Succeeds());
 }
 
-// A side file that becomes a folder, and a removal of what is not there: done, or refused before the journal is committed.
+// A side file that becomes a folder, and a removal of what is not there: done, or refused before the journal is
+// committed.
 TEST_F(CanonicalCheckpointTest, SideFilesInEachOthersWayNeverWedgeACheckpoint) {
   TestModel folders = base;
   folders.side_files.erase("merges.txt");

@@ -16,7 +16,8 @@ Path Beside(const Path& directory, std::string_view what) {
   return directory.parent_path() / fmt::format(".{}.{}", directory.filename().string(), what);
 }
 
-// In a folder where a version is being built from an anchor: whose anchor it is. A folder without it is never gone on with.
+// In a folder where a version is being built from an anchor: whose anchor it is. A folder without it is never gone on
+// with.
 Path BuildMark(const Path& place) { return DefaultStateDirectory(place) / "building"; }
 
 class Walk {
@@ -107,13 +108,13 @@ Status Walk::BuildFromAnchor(const Manifest& anchor, const Path& place) {
     const Layout& layout = checkpoint.layout();
     const Digest model = ModelDigest(layout.tensors_digest(), digests);
     if (model != anchor.model || layout.digest() != anchor.layout) {
-      return Fail(Code::kCorrupt, "run {} version {}: the anchor has model digest {} and layout {}, its manifest says {} and {}",
-                  run_, anchor.version, model.Short(), layout.digest().Short(), anchor.model.Short(), anchor.layout.Short());
+      return Fail(Code::kCorrupt,
+                  "run {} version {}: the anchor has model digest {} and layout {}, its manifest says {} and {}", run_,
+                  anchor.version, model.Short(), layout.digest().Short(), anchor.model.Short(), anchor.layout.Short());
     }
-    SKERRY_TRY(WriteState(state_directory, {.label = LabelOf(anchor),
-                                            .layout = layout.digest(),
-                                            .model = model,
-                                            .tensors = std::move(digests)}));
+    SKERRY_TRY(WriteState(
+        state_directory,
+        {.label = LabelOf(anchor), .layout = layout.digest(), .model = model, .tensors = std::move(digests)}));
     receipt_.apply_seconds += watch.Lap();
   }
   SKERRY_ASSIGN(canonical_, CanonicalCheckpoint::Open(place, state_directory, options_.threads, progress_));
@@ -142,8 +143,7 @@ Status Walk::Advance(const Manifest& manifest, const Path& place) {
                 manifest.version, patch.info().target_model.Short(), manifest.model.Short());
   }
   if (manifest.layout == canonical_->state().layout) {
-    SKERRY_ASSIGN(const ApplyReceipt applied,
-                  canonical_->Apply(patch, LabelOf(manifest), options_.threads, progress_));
+    SKERRY_ASSIGN(const ApplyReceipt applied, canonical_->Apply(patch, LabelOf(manifest), options_.threads, progress_));
     receipt_.changed += applied.changed;
   } else {
     const Path next = Beside(place, "next");
@@ -156,7 +156,8 @@ Status Walk::Advance(const Manifest& manifest, const Path& place) {
     SKERRY_TRY(ExchangePaths(next, place));
     SKERRY_TRY(SyncDirectory(place.parent_path()));
     SKERRY_TRY(RemoveTree(next));
-    SKERRY_ASSIGN(canonical_, CanonicalCheckpoint::Open(place, DefaultStateDirectory(place), options_.threads, progress_));
+    SKERRY_ASSIGN(canonical_,
+                  CanonicalCheckpoint::Open(place, DefaultStateDirectory(place), options_.threads, progress_));
   }
   std::error_code error;
   std::filesystem::remove(file, error);
@@ -170,8 +171,8 @@ Status Walk::CheckSideFiles(const Manifest& manifest, const Path& place) const {
     const auto content = ReadFile(place / file.path, kMaxSideFileBytes);
     if (!content || Sha256::Of(*content) != file.sha256) {
       return Fail(Code::kCorrupt, "{}: {}, but version {} of run {} has SHA-256 {}", (place / file.path).string(),
-                  content ? "SHA-256 is " + Sha256::Of(*content).Short() : content.error().message, manifest.version, run_,
-                  file.sha256.Short());
+                  content ? "SHA-256 is " + Sha256::Of(*content).Short() : content.error().message, manifest.version,
+                  run_, file.sha256.Short());
     }
   }
   return {};
@@ -240,7 +241,8 @@ Result<CatchUpReceipt> Walk::Run() {
     }
     SKERRY_TRY(std::move(followed));
     canonical_.reset();
-    // From here on the folder is a checkpoint, and after the exchange it is the old one: no longer something to go on with.
+    // From here on the folder is a checkpoint, and after the exchange it is the old one: no longer something to go on
+    // with.
     SKERRY_TRY(RemoveTree(BuildMark(building)));
     std::error_code error;
     if (std::filesystem::exists(directory_, error) && !std::filesystem::is_empty(directory_, error)) {

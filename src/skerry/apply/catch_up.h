@@ -29,10 +29,11 @@ struct CatchUpReceipt {
   double plan_seconds = 0, fetch_seconds = 0, apply_seconds = 0;
 };
 
-// Makes `directory` (with its state in `directory`/.skerry) the wanted version. A directory that is there moves in place where
-// that is cheaper, one that is missing is built beside its final name and renamed when it is complete. A local checkpoint that turns
-// out to be damaged is rebuilt from an anchor. Refuses a directory that is not a checkpoint of this run. A kill at any time leaves the old
-// or the new version, or a started build that the next call goes on with.
+// Makes `directory` (with its state in `directory`/.skerry) the wanted version. A directory that is there moves in
+// place where that is cheaper, one that is missing is built beside its final name and renamed when it is complete. A
+// local checkpoint that turns out to be damaged is rebuilt from an anchor. Refuses a directory that is not a checkpoint
+// of this run. A kill at any time leaves the old or the new version, or a started build that the next call goes on
+// with.
 Result<CatchUpReceipt> CatchUp(const Board& board, const RunId& run, const Path& directory,
                                const CatchUpOptions& options, Progress& progress);
 

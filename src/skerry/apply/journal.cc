@@ -48,7 +48,8 @@ Status DecodeRecord(ByteSpan body, JournalRecord& record) {
   if (count > 0) std::memcpy(record.changes.positions.data(), positions.data(), positions.size());
   record.changes.values.assign(values.begin(), values.end());
   for (const uint32_t position : record.changes.positions) {
-    if (position >= record.units) return Fail(Code::kCorrupt, "journal record: position {} of {}", position, record.units);
+    if (position >= record.units)
+      return Fail(Code::kCorrupt, "journal record: position {} of {}", position, record.units);
   }
   return {};
 }

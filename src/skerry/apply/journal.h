@@ -15,14 +15,14 @@ namespace skerry {
 
 // Changes to one run of units of one tensor.
 struct JournalRecord {
-  uint32_t tensor = 0;      // ordinal in the checkpoint's layout
+  uint32_t tensor = 0;  // ordinal in the checkpoint's layout
   uint64_t first_unit = 0;
   uint64_t units = 0;
   BlockChanges changes;
 };
 
-// A file `journal` in the state directory. It is written under another name, made durable and renamed, so a journal that
-// exists is complete: replaying it, any number of times, gives the new version. Each record carries a checksum.
+// A file `journal` in the state directory. It is written under another name, made durable and renamed, so a journal
+// that exists is complete: replaying it, any number of times, gives the new version. Each record carries a checksum.
 class JournalWriter {
  public:
   // Removes an unfinished journal that a crash left behind.
@@ -58,8 +58,8 @@ struct JournalEnd {
 // Whether a committed journal is there.
 bool JournalExists(const Path& state_directory);
 
-// Reads a committed journal front to back: `write` for each record (passed over unread where it is empty), then the end.
-// kCorrupt when the disk damaged it.
+// Reads a committed journal front to back: `write` for each record (passed over unread where it is empty), then the
+// end. kCorrupt when the disk damaged it.
 Result<JournalEnd> ReadJournal(const Path& state_directory, const std::function<Status(const JournalRecord&)>& write);
 
 // After everything that it says is durable elsewhere.

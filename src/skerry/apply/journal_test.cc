@@ -14,7 +14,9 @@ JournalRecord Sparse(uint32_t tensor, int unit, std::vector<uint32_t> positions,
 }
 
 JournalRecord Dense(uint32_t tensor, int unit, uint64_t units, Random& random) {
-  return {.tensor = tensor, .first_unit = 0, .units = units,
+  return {.tensor = tensor,
+          .first_unit = 0,
+          .units = units,
           .changes = {.unit = unit, .all = true, .values = RandomBytes(units * static_cast<size_t>(unit), random)}};
 }
 
@@ -24,8 +26,10 @@ std::vector<JournalRecord> SomeRecords() {
           Dense(3, 4, 400'000, random), Sparse(4, 1, {}, random)};
 }
 
-const CheckpointState kNewState{.label = {"run", Version(3)}, .layout = Sha256::Of("l"), .model = Sha256::Of("m"), .tensors = {{1, 2}}};
-const std::vector<SideFileChange> kSideFiles = {{"config.json", ToBytes(AsBytes("{}"))}, {"empty", Bytes()}, {"gone", std::nullopt}};
+const CheckpointState kNewState{
+    .label = {"run", Version(3)}, .layout = Sha256::Of("l"), .model = Sha256::Of("m"), .tensors = {{1, 2}}};
+const std::vector<SideFileChange> kSideFiles = {
+    {"config.json", ToBytes(AsBytes("{}"))}, {"empty", Bytes()}, {"gone", std::nullopt}};
 
 void WriteJournal(const Path& directory) {
   JournalWriter writer = Must(JournalWriter::Begin(directory));
@@ -87,9 +91,10 @@ TEST(Journal, StopsAtTheFirstWriteThatFails) {
   const TempDir directory;
   WriteJournal(directory.path());
   int calls = 0;
-  EXPECT_THAT(ReadJournal(directory.path(), [&](const JournalRecord&) -> Status {
-                return ++calls == 2 ? Status(Fail(Code::kNoSpace, "full")) : Status();
-              }),
+  EXPECT_THAT(ReadJournal(directory.path(),
+                          [&](const JournalRecord&) -> Status {
+                            return ++calls == 2 ? Status(Fail(Code::kNoSpace, "full")) : Status();
+                          }),
               Fails(Code::kNoSpace));
   EXPECT_EQ(calls, 2);
 }
@@ -109,7 +114,8 @@ TEST(Journal, AnUnfinishedOneDoesNotExistAndTheNextOneTakesItsPlace) {
 }
 
 TEST(Journal, AFullDiskNeverLeavesACommittedJournal) {
-  for (const char* failpoint : {"file.write:errno=28@1", "file.write:errno=28@2", "file.sync:errno=28@1", "file.rename:errno=28"}) {
+  for (const char* failpoint :
+       {"file.write:errno=28@1", "file.write:errno=28@2", "file.sync:errno=28@1", "file.rename:errno=28"}) {
     const TempDir directory;
     JournalWriter writer = Must(JournalWriter::Begin(directory.path()));
     const WithFailpoints with(failpoint);

@@ -88,8 +88,9 @@ Status CopySideFiles(const Checkpoint& base, const Patch& patch, const Path& dir
 Status CheckResult(const Patch& patch, const Checkpoint& base, const Layout& target, const Path& directory) {
   const auto result = Checkpoint::Open(directory);
   if (result && result->layout().digest() == target.digest()) return {};
-  return Fail(Code::kMismatch, "{}: made for files of layout {}, but {} has {}, and its index does not fit the result{}",
-              patch.name(), patch.info().base_layout.Short(), base.directory().string(), base.layout().digest().Short(),
+  return Fail(Code::kMismatch,
+              "{}: made for files of layout {}, but {} has {}, and its index does not fit the result{}", patch.name(),
+              patch.info().base_layout.Short(), base.directory().string(), base.layout().digest().Short(),
               result ? "" : ": " + result.error().message);
 }
 
@@ -136,10 +137,8 @@ Result<RebuildReceipt> RebuildCheckpoint(const Checkpoint& base, std::span<const
                                           }));
     SKERRY_TRY(shards.Sync());
     SKERRY_TRY(CopySideFiles(base, patch, building));
-    receipt.state = {.label = label,
-                     .layout = target.digest(),
-                     .model = patch.info().target_model,
-                     .tensors = std::move(digests)};
+    receipt.state = {
+        .label = label, .layout = target.digest(), .model = patch.info().target_model, .tensors = std::move(digests)};
     if (write_state) {
       SKERRY_TRY(MakeDirectories(DefaultStateDirectory(building)));
       SKERRY_TRY(WriteState(DefaultStateDirectory(building), receipt.state));

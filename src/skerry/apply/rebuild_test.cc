@@ -1,6 +1,6 @@
 #include "skerry/apply/rebuild.h"
 
-#include "skerry/apply/apply_testing.h"
+#include "tests/testing/two_versions.h"
 
 namespace skerry {
 namespace {
@@ -50,7 +50,8 @@ TEST(FieldCase, C5_ABaseWhoseIndexWouldNotFitTheResultIsRefusedAndNothingIsMade)
   WriteCheckpoint(versions.base, versions.directory / "one-file");
   WriteCheckpoint(versions.base, versions.directory / "turned", {.reversed = true});
   // Knows of no index to remove; v0 has one.
-  const Patch patch = Must(Patch::FromBytes(PatchBetween(versions.directory / "one-file", versions.directory / "turned")));
+  const Patch patch =
+      Must(Patch::FromBytes(PatchBetween(versions.directory / "one-file", versions.directory / "turned")));
   const auto names = NamesIn(versions.directory.path());
   EXPECT_THAT(Rebuild(versions.directory / "v0", patch, versions.directory / "out"),
               Fails(Code::kMismatch, AllOf(HasSubstr(patch.info().base_layout.Short()), HasSubstr("index"))));
@@ -74,10 +75,12 @@ TEST(FieldCase, C5_APatchThatLeavesTheFilesLayoutAloneWorksOnAnyCutOfTheTensors)
 
 TEST(FieldCase, B11_TheHeadersMetadataIsKeptByteForByte) {
   TwoVersions versions;
-  for (const auto& metadata : {std::optional<std::string>("{}"), std::optional<std::string>(), std::optional<std::string>(R"({"a":"b"})")}) {
+  for (const auto& metadata :
+       {std::optional<std::string>("{}"), std::optional<std::string>(), std::optional<std::string>(R"({"a":"b"})")}) {
     const Path target = versions.directory / "target", output = versions.directory / "out";
     WriteCheckpoint(versions.target, target, {.metadata = metadata, .header_multiple = 1});
-    Must(Rebuild(versions.directory / "v0", Must(Patch::FromBytes(PatchBetween(versions.directory / "v0", target))), output));
+    Must(Rebuild(versions.directory / "v0", Must(Patch::FromBytes(PatchBetween(versions.directory / "v0", target))),
+                 output));
     EXPECT_EQ(FilesOf(output), FilesOf(target));
     std::filesystem::remove_all(output);
   }
@@ -182,7 +185,8 @@ TEST_F(RebuildTest, GivenDigestsThatTheBaseDoesNotHaveAreFoundOut) {
   WriteText(file, bytes);
   const auto names = NamesBeside();
   const Checkpoint damaged = Must(Checkpoint::Open(directory / "v0"));
-  EXPECT_THAT(RebuildCheckpoint(damaged, digests, ThePatch(), directory / "out", {}, false, 1, Progress::None()), Fails(Code::kCorrupt));
+  EXPECT_THAT(RebuildCheckpoint(damaged, digests, ThePatch(), directory / "out", {}, false, 1, Progress::None()),
+              Fails(Code::kCorrupt));
   EXPECT_EQ(NamesBeside(), names);
 }
 

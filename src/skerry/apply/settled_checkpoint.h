@@ -7,13 +7,14 @@
 
 namespace skerry {
 
-// Checkpoint::Open for readers: kUnavailable when a committed journal says that an apply was interrupted, since its files are then
-// part old, part new.
+// Checkpoint::Open for readers: kUnavailable when a committed journal says that an apply was interrupted, since its
+// files are then part old, part new.
 inline Result<Checkpoint> OpenSettledCheckpoint(const Path& directory) {
   if (JournalExists(DefaultStateDirectory(directory))) {
-    return Fail(Code::kUnavailable,
-                "{}: an apply was interrupted and is not finished; run it again (skerry pull, or skerry apply --in-place)",
-                directory.string());
+    return Fail(
+        Code::kUnavailable,
+        "{}: an apply was interrupted and is not finished; run it again (skerry pull, or skerry apply --in-place)",
+        directory.string());
   }
   return Checkpoint::Open(directory);
 }

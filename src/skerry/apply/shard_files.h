@@ -10,9 +10,10 @@
 
 namespace skerry {
 
-// The shards of a directory that has exactly this layout. Reads and writes go through one shared mapping a shard, which stays
-// for the object's life: an agent pays for its page tables once, not for each version. Where the host refuses to map a
-// file, they are plain reads and read-modify-writes. Reads may be made from several threads, but not during a write.
+// The shards of a directory that has exactly this layout. Reads and writes go through one shared mapping a shard, which
+// stays for the object's life: an agent pays for its page tables once, not for each version. Where the host refuses to
+// map a file, they are plain reads and read-modify-writes. Reads may be made from several threads, but not during a
+// write.
 class ShardFiles : public TensorSource {
  public:
   static Result<ShardFiles> Open(const Path& directory, Layout layout);

@@ -21,9 +21,10 @@ class ShardFilesTest : public ::testing::Test {
   }
 
   Random random_{1};
-  TestModel model_{.tensors = {RandomTensor("a", DType::kU8, {7}, random_), RandomTensor("b", DType::kBF16, {9}, random_),
-                               RandomTensor("c", DType::kBF16, {5}, random_)},
-                   .side_files = {}};
+  TestModel model_{
+      .tensors = {RandomTensor("a", DType::kU8, {7}, random_), RandomTensor("b", DType::kBF16, {9}, random_),
+                  RandomTensor("c", DType::kBF16, {5}, random_)},
+      .side_files = {}};
   TempDir directory_;
 };
 
@@ -36,7 +37,8 @@ TEST_F(ShardFilesTest, WritesUnitsWhereTheLayoutPlacesThemMappedOrNot) {
     Must(shards.Write(1, 2, 7, Changes({0, 6})));
     Must(shards.Sync());
     TestModel expected = model_;
-    for (const size_t unit : {2u, 8u}) std::fill_n(expected["b"].bytes.begin() + static_cast<ptrdiff_t>(2 * unit), 2, std::byte{0xAB});
+    for (const size_t unit : {2u, 8u})
+      std::fill_n(expected["b"].bytes.begin() + static_cast<ptrdiff_t>(2 * unit), 2, std::byte{0xAB});
     WriteCheckpoint(expected, directory_ / "expected", {.shards = 2, .header_multiple = 1});
     EXPECT_EQ(FilesOf(directory_ / "m"), FilesOf(directory_ / "expected"));
   }
@@ -61,7 +63,8 @@ TEST_F(ShardFilesTest, ReadsWhatItWroteMappedOrNot) {
     ShardFiles shards = Must(ShardFiles::Open(directory_ / "m", Must(Checkpoint::Open(directory_ / "m")).layout()));
     Must(shards.Write(1, 2, 7, Changes({0, 6})));
     Bytes scratch, expected = model_["b"].bytes;
-    for (const size_t unit : {2u, 8u}) std::fill_n(expected.begin() + static_cast<ptrdiff_t>(2 * unit), 2, std::byte{0xAB});
+    for (const size_t unit : {2u, 8u})
+      std::fill_n(expected.begin() + static_cast<ptrdiff_t>(2 * unit), 2, std::byte{0xAB});
     EXPECT_EQ(ToBytes(Must(shards.Read(1, 0, 18, scratch))), expected);
     EXPECT_EQ(ToBytes(Must(shards.Read(1, 16, 2, scratch))), Bytes(2, std::byte{0xAB}));
     EXPECT_THAT(shards.Read(1, 16, 3, scratch), Fails(Code::kInvalid, HasSubstr("'b'")));
@@ -74,7 +77,8 @@ TEST_F(ShardFilesTest, RefusesShardsOfAnotherSize) {
   const Checkpoint checkpoint = Must(Checkpoint::Open(directory_ / "m"));
   const Path shard = directory_ / "m" / checkpoint.layout().files()[1].name;
   std::filesystem::resize_file(shard, std::filesystem::file_size(shard) - 1);
-  EXPECT_THAT(ShardFiles::Open(directory_ / "m", checkpoint.layout()), Fails(Code::kCorrupt, HasSubstr(shard.string())));
+  EXPECT_THAT(ShardFiles::Open(directory_ / "m", checkpoint.layout()),
+              Fails(Code::kCorrupt, HasSubstr(shard.string())));
 }
 
 TEST_F(ShardFilesTest, B15_AShardThatShrinksUnderTheMappingIsAnErrorAndNoSignal) {

@@ -42,7 +42,8 @@ Result<CheckpointState> CheckpointState::Parse(ByteSpan bytes) {
   SKERRY_ASSIGN(state.layout, Digest::FromHex(text_of("layout")));
   SKERRY_ASSIGN(state.model, Digest::FromHex(text_of("model")));
   if (json.contains("version")) {
-    if (!json["version"].is_number_unsigned() || json["version"].get<uint64_t>() > Version::kMax) return Fail(Code::kCorrupt, "version {}", json["version"].dump());
+    if (!json["version"].is_number_unsigned() || json["version"].get<uint64_t>() > Version::kMax)
+      return Fail(Code::kCorrupt, "version {}", json["version"].dump());
     state.label = {text_of("run"), Version(json["version"].get<uint64_t>())};
   }
   for (const auto& item : json["tensors"]) {

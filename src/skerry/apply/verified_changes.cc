@@ -48,7 +48,8 @@ Status CheckPlacement(const Patch& patch, const Layout& base) {
   const auto is_index = [](const SideFileChange& file) { return file.path.ends_with(".safetensors.index.json"); };
   const auto& files = patch.head().side_files;
   if (!patch.head().layout && std::none_of(files.begin(), files.end(), is_index)) return {};
-  return Fail(Code::kMismatch, "{}: made for files of layout {}, but the checkpoint's have {}, and it changes the layout or the index",
+  return Fail(Code::kMismatch,
+              "{}: made for files of layout {}, but the checkpoint's have {}, and it changes the layout or the index",
               patch.name(), patch.info().base_layout.Short(), base.digest().Short());
 }
 
@@ -95,9 +96,10 @@ Status CheckBase(const Patch& patch, const Layout& base, std::span<const Running
   return {};
 }
 
-Result<std::vector<RunningDigest>> DecodeVerified(
-    const Patch& patch, const TensorSource& base, std::span<const RunningDigest> base_digests, const Layout& target,
-    int threads, Progress& progress, const std::function<Status(const PlacedBlock&, BlockChanges)>& take) {
+Result<std::vector<RunningDigest>> DecodeVerified(const Patch& patch, const TensorSource& base,
+                                                  std::span<const RunningDigest> base_digests, const Layout& target,
+                                                  int threads, Progress& progress,
+                                                  const std::function<Status(const PlacedBlock&, BlockChanges)>& take) {
   SKERRY_ASSIGN(const std::vector<PlacedBlock> blocks, patch.Place(target));
   const auto& tensors = target.tensors();
   std::vector<RunningDigest> digests(tensors.size());

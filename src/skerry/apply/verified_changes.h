@@ -7,8 +7,8 @@
 
 #include "skerry/base/progress.h"
 #include "skerry/patch/patch.h"
-#include "skerry/tensors/running_digest.h"
 #include "skerry/tensors/checkpoint.h"
+#include "skerry/tensors/running_digest.h"
 #include "skerry/tensors/tensor_source.h"
 
 namespace skerry {
@@ -16,7 +16,8 @@ namespace skerry {
 // The layout that the patch leads to: its own where it carries one, else the base's.
 Result<Layout> TargetLayout(const Patch& patch, const Layout& base);
 
-// A base with the same tensors in other files is fine as long as the patch says nothing about files; kMismatch otherwise.
+// A base with the same tensors in other files is fine as long as the patch says nothing about files; kMismatch
+// otherwise.
 Status CheckPlacement(const Patch& patch, const Layout& base);
 
 // Refuses a patch after which a file would also have to be a folder.
@@ -28,9 +29,10 @@ Status CheckBase(const Patch& patch, const Layout& base, std::span<const Running
 // Decodes all blocks on `threads` threads and hands the changes over in rising order (one at a time). Returns the
 // target's running digests after checking that they give the patch's target model digest; kCorrupt otherwise: then the
 // patch is damaged, or the base's bytes are not what its digests say. What `take` was given must not be used then.
-Result<std::vector<RunningDigest>> DecodeVerified(
-    const Patch& patch, const TensorSource& base, std::span<const RunningDigest> base_digests, const Layout& target,
-    int threads, Progress& progress, const std::function<Status(const PlacedBlock&, BlockChanges)>& take);
+Result<std::vector<RunningDigest>> DecodeVerified(const Patch& patch, const TensorSource& base,
+                                                  std::span<const RunningDigest> base_digests, const Layout& target,
+                                                  int threads, Progress& progress,
+                                                  const std::function<Status(const PlacedBlock&, BlockChanges)>& take);
 
 }  // namespace skerry
 

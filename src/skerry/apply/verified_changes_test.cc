@@ -8,16 +8,22 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-std::vector<RunningDigest> DigestsOf(const TensorSource& source) { return Must(DigestTensors(source, 1, Progress::None())); }
+std::vector<RunningDigest> DigestsOf(const TensorSource& source) {
+  return Must(DigestTensors(source, 1, Progress::None()));
+}
 
 class VerifiedChangesTest : public ::testing::Test {
  protected:
   VerifiedChangesTest() { target_.Nudge(0.1, random_); }
 
-  Result<std::vector<RunningDigest>> Decode(const Patch& patch, const TensorSource& base, const std::vector<RunningDigest>& digests) {
+  Result<std::vector<RunningDigest>> Decode(const Patch& patch, const TensorSource& base,
+                                            const std::vector<RunningDigest>& digests) {
     SKERRY_ASSIGN(const Layout layout, TargetLayout(patch, base.layout()));
     return DecodeVerified(patch, base, digests, layout, 2, Progress::None(),
-                          [&](const PlacedBlock&, const BlockChanges&) -> Status { ++taken_; return {}; });
+                          [&](const PlacedBlock&, const BlockChanges&) -> Status {
+                            ++taken_;
+                            return {};
+                          });
   }
 
   Random random_{1};
@@ -42,9 +48,10 @@ TEST_F(VerifiedChangesTest, GivesTheTargetsDigestsAndEveryBlockInOrder) {
 TEST_F(VerifiedChangesTest, AnErrorOfTheTakerEndsTheWork) {
   const ModelSource base(base_);
   const Patch patch = Must(Patch::FromBytes(PatchBetween(base_, target_)));
-  EXPECT_THAT(DecodeVerified(patch, base, DigestsOf(base), base.layout(), 2, Progress::None(),
-                             [](const PlacedBlock&, const BlockChanges&) -> Status { return Fail(Code::kNoSpace, "full"); }),
-              Fails(Code::kNoSpace));
+  EXPECT_THAT(
+      DecodeVerified(patch, base, DigestsOf(base), base.layout(), 2, Progress::None(),
+                     [](const PlacedBlock&, const BlockChanges&) -> Status { return Fail(Code::kNoSpace, "full"); }),
+      Fails(Code::kNoSpace));
 }
 
 TEST_F(VerifiedChangesTest, DigestsThatTheBytesDoNotHaveAreFoundOut) {
@@ -60,7 +67,8 @@ TEST_F(VerifiedChangesTest, AnAnnouncedTargetThatIsNotReachedIsCorrupt) {
   const ModelSource base(base_);
   PatchParts parts = PatchParts::Of(PatchBetween(base_, target_));
   parts.section(Section::kInfo)[Digest::kSize + 3] ^= std::byte{1};
-  EXPECT_THAT(Decode(Must(Patch::FromBytes(parts.Sealed())), base, DigestsOf(base)), Fails(Code::kCorrupt, HasSubstr("announces")));
+  EXPECT_THAT(Decode(Must(Patch::FromBytes(parts.Sealed())), base, DigestsOf(base)),
+              Fails(Code::kCorrupt, HasSubstr("announces")));
 }
 
 TEST_F(VerifiedChangesTest, CheckBaseNamesBothDigestsAndATensorThatDiffers) {
@@ -68,11 +76,13 @@ TEST_F(VerifiedChangesTest, CheckBaseNamesBothDigestsAndATensorThatDiffers) {
   const ModelSource right(base_), wrong(target_);
   EXPECT_THAT(CheckBase(patch, right.layout(), DigestsOf(right)), Succeeds());
   EXPECT_THAT(CheckBase(patch, wrong.layout(), DigestsOf(wrong)),
-              Fails(Code::kMismatch, AllOf(HasSubstr(patch.info().base_model.Short()), HasSubstr(patch.info().target_model.Short()))));
+              Fails(Code::kMismatch,
+                    AllOf(HasSubstr(patch.info().base_model.Short()), HasSubstr(patch.info().target_model.Short()))));
   TestModel retyped = base_;
   retyped["model.embed.weight"].dtype = DType::kF16;
   EXPECT_THAT(CheckBase(patch, ModelSource(retyped).layout(), DigestsOf(ModelSource(retyped))),
-              Fails(Code::kMismatch, AllOf(HasSubstr("'model.embed.weight'"), HasSubstr("F16 [64, 96]"), HasSubstr("BF16 [64, 96]"))));
+              Fails(Code::kMismatch,
+                    AllOf(HasSubstr("'model.embed.weight'"), HasSubstr("F16 [64, 96]"), HasSubstr("BF16 [64, 96]"))));
 }
 
 TEST_F(VerifiedChangesTest, TheLayoutThatAPatchCarriesMustBeTheOneItAnnounces) {
@@ -81,10 +91,13 @@ TEST_F(VerifiedChangesTest, TheLayoutThatAPatchCarriesMustBeTheOneItAnnounces) {
   EXPECT_EQ(Must(TargetLayout(Must(Patch::FromBytes(bytes)), base.layout())).digest(), other.layout().digest());
   PatchParts parts = PatchParts::Of(bytes);
   parts.section(Section::kInfo)[3 * Digest::kSize] ^= std::byte{1};
-  EXPECT_THAT(TargetLayout(Must(Patch::FromBytes(parts.Sealed())), base.layout()), Fails(Code::kCorrupt, HasSubstr("announces")));
+  EXPECT_THAT(TargetLayout(Must(Patch::FromBytes(parts.Sealed())), base.layout()),
+              Fails(Code::kCorrupt, HasSubstr("announces")));
   parts = PatchParts::Of(bytes);
-  std::erase_if(parts.sections, [](const auto& section) { return section.first == static_cast<uint8_t>(Section::kLayout); });
-  EXPECT_THAT(TargetLayout(Must(Patch::FromBytes(parts.Sealed())), base.layout()), Fails(Code::kCorrupt, HasSubstr("does not carry it")));
+  std::erase_if(parts.sections,
+                [](const auto& section) { return section.first == static_cast<uint8_t>(Section::kLayout); });
+  EXPECT_THAT(TargetLayout(Must(Patch::FromBytes(parts.Sealed())), base.layout()),
+              Fails(Code::kCorrupt, HasSubstr("does not carry it")));
 }
 
 TEST_F(VerifiedChangesTest, ALayoutWithOtherTensorsNeedsTheStructuralFlag) {
@@ -94,7 +107,8 @@ TEST_F(VerifiedChangesTest, ALayoutWithOtherTensorsNeedsTheStructuralFlag) {
   PatchParts parts = PatchParts::Of(PatchBetween(base, target, {.allow_structural = true}));
   EXPECT_THAT(TargetLayout(Must(Patch::FromBytes(parts.Sealed())), base.layout()), Succeeds());
   parts.header[16] = std::byte{0};
-  EXPECT_THAT(TargetLayout(Must(Patch::FromBytes(parts.Sealed())), base.layout()), Fails(Code::kCorrupt, HasSubstr("without saying so")));
+  EXPECT_THAT(TargetLayout(Must(Patch::FromBytes(parts.Sealed())), base.layout()),
+              Fails(Code::kCorrupt, HasSubstr("without saying so")));
 }
 
 }  // namespace

@@ -21,9 +21,7 @@ using ByteSpan = std::span<const std::byte>;
 using MutableByteSpan = std::span<std::byte>;
 
 inline ByteSpan AsBytes(std::string_view text) { return std::as_bytes(std::span(text)); }
-inline std::string_view AsText(ByteSpan bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
+inline std::string_view AsText(ByteSpan bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
 inline std::string ToString(ByteSpan bytes) { return std::string(AsText(bytes)); }
 inline Bytes ToBytes(ByteSpan bytes) { return Bytes(bytes.begin(), bytes.end()); }
 

@@ -19,7 +19,11 @@ RC_GTEST_PROP(Varint, ComesBackAndIsTheShortest, (uint64_t value, uint8_t shift)
 }
 
 TEST(Varint, HasTheBytesOfLeb128) {
-  for (const auto& [value, hex] : {std::pair<uint64_t, const char*>{0, "00"}, {1, "01"}, {127, "7f"}, {128, "8001"}, {300, "ac02"},
+  for (const auto& [value, hex] : {std::pair<uint64_t, const char*>{0, "00"},
+                                   {1, "01"},
+                                   {127, "7f"},
+                                   {128, "8001"},
+                                   {300, "ac02"},
                                    {~uint64_t{0}, "ffffffffffffffffff01"}}) {
     Bytes bytes;
     ByteWriter(bytes).Varint(value);
@@ -28,8 +32,9 @@ TEST(Varint, HasTheBytesOfLeb128) {
 }
 
 TEST(Varint, RefusesOverLongAndOverflowingForms) {
-  for (const char* hex : {"8000", "808000", "ff00", "ffffffffffffffffff02", "ffffffffffffffffff7f", "ffffffffffffffffffff01",
-                          "80808080808080808000", "8080808080808080808001", "80", "ffffffffffffffffff", ""}) {
+  for (const char* hex :
+       {"8000", "808000", "ff00", "ffffffffffffffffff02", "ffffffffffffffffff7f", "ffffffffffffffffffff01",
+        "80808080808080808000", "8080808080808080808001", "80", "ffffffffffffffffff", ""}) {
     const Bytes bytes = FromText(hex);
     ByteReader reader(bytes);
     EXPECT_EQ(reader.Varint(), 0u) << hex;
@@ -46,7 +51,13 @@ TEST(ByteReader, ReadsWhatTheWriterWrote) {
   writer.Int<uint64_t>(0x0123456789ABCDEF);
   writer.Text("name");
   writer.Raw(Bytes(3, std::byte{9}));
-  EXPECT_EQ(ToHex(bytes), "12" "5634" "feffffff" "efcdab8967452301" "046e616d65" "090909");
+  EXPECT_EQ(ToHex(bytes),
+            "12"
+            "5634"
+            "feffffff"
+            "efcdab8967452301"
+            "046e616d65"
+            "090909");
   ByteReader reader(bytes);
   EXPECT_EQ(reader.Int<uint8_t>(), 0x12);
   EXPECT_EQ(reader.Int<uint16_t>(), 0x3456);
@@ -72,7 +83,9 @@ TEST(ByteReader, FailsForGoodPastItsEnd) {
 }
 
 TEST(ByteReader, RefusesLengthsBeyondItsEndOrTheLimit) {
-  const Bytes bytes = FromText("ffffffffffffffffff01" "6162");
+  const Bytes bytes = FromText(
+      "ffffffffffffffffff01"
+      "6162");
   ByteReader reader(bytes);
   EXPECT_TRUE(reader.Text(~uint64_t{0}).empty());
   EXPECT_FALSE(reader.ok());
@@ -91,8 +104,8 @@ TEST(Hex, DigestsPrintAndParse) {
   EXPECT_EQ(digest.Short(), "ba7816bf8f01");
   EXPECT_EQ(Must(Digest::FromHex(digest.Hex())), digest);
   EXPECT_EQ(Must(Digest::FromHex("BA7816BF8F01CFEA414140DE5DAE2223B00361A396177A9CB410FF61F20015AD")), digest);
-  for (const std::string& bad : {std::string(), std::string("ba78"), digest.Hex() + "00", digest.Hex().substr(1), std::string(64, 'g'),
-                                 std::string(64, ' ')}) {
+  for (const std::string& bad : {std::string(), std::string("ba78"), digest.Hex() + "00", digest.Hex().substr(1),
+                                 std::string(64, 'g'), std::string(64, ' ')}) {
     EXPECT_THAT(Digest::FromHex(bad), Fails(Code::kCorrupt)) << bad;
   }
 }

@@ -15,18 +15,44 @@ namespace {
 
 constexpr std::string_view kNames[] = {
     // system calls (errno=N)
-    "file.open", "file.write", "file.sync", "file.rename", "file.link", "file.lock", "file.map",
+    "file.open",
+    "file.write",
+    "file.sync",
+    "file.rename",
+    "file.link",
+    "file.lock",
+    "file.map",
     // publish, in order
-    "publish.snapshot_ready", "publish.encoded", "publish.patch_stored", "publish.manifest_stored",
-    "publish.head_moved", "publish.alias_stored", "publish.snapshot_advanced",
+    "publish.snapshot_ready",
+    "publish.encoded",
+    "publish.patch_stored",
+    "publish.manifest_stored",
+    "publish.head_moved",
+    "publish.alias_stored",
+    "publish.snapshot_advanced",
     // the directory board
-    "store.temp_written", "store.object_linked", "store.cas_locked", "store.cas_temp_written", "store.cas_renamed",
+    "store.temp_written",
+    "store.object_linked",
+    "store.cas_locked",
+    "store.cas_temp_written",
+    "store.cas_renamed",
     // init
-    "init.anchor_stored", "init.manifest_stored", "init.head_stored",
+    "init.anchor_stored",
+    "init.manifest_stored",
+    "init.head_stored",
     // pull and apply, in order
-    "pull.fetched", "rebuild.files_copied", "rebuild.patched", "rebuild.renamed",
-    "apply.journal_begun", "apply.journal_written", "apply.journal_committed", "apply.tensors_half_written",
-    "apply.tensors_written", "apply.files_written", "apply.state_written", "apply.journal_removed",
+    "pull.fetched",
+    "rebuild.files_copied",
+    "rebuild.patched",
+    "rebuild.renamed",
+    "apply.journal_begun",
+    "apply.journal_written",
+    "apply.journal_committed",
+    "apply.tensors_half_written",
+    "apply.tensors_written",
+    "apply.files_written",
+    "apply.state_written",
+    "apply.journal_removed",
 };
 
 struct Rule {
@@ -72,7 +98,8 @@ Registry& TheRegistry() {
 // The action due at this hit, or "".
 std::string Due(std::string_view name) {
   Registry& registry = TheRegistry();
-  if (!registry.active) [[likely]] return {};
+  if (!registry.active) [[likely]]
+    return {};
   bool known = false;
   for (const std::string_view candidate : kNames) known = known || candidate == name;
   if (!known) {

@@ -82,7 +82,8 @@ TEST(Clock, FormatsUtcWithMilliseconds) {
 }
 
 TEST(Simd, NamesAreUnderstoodOrListed) {
-  for (const char* name : {"scalar", "ssse3", "sse4", "avx2", "avx3", "best", ""}) EXPECT_THAT(SetSimd(name), Succeeds()) << name;
+  for (const char* name : {"scalar", "ssse3", "sse4", "avx2", "avx3", "best", ""})
+    EXPECT_THAT(SetSimd(name), Succeeds()) << name;
   EXPECT_THAT(SetSimd("scalar"), Succeeds());
   EXPECT_TRUE(SimdIsScalar());
   EXPECT_EQ(SimdName(), "scalar");

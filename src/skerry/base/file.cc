@@ -64,7 +64,7 @@ Result<File> File::Open(const Path& path, int flags) {
   const int descriptor = WithFailpoint("file.open", [&] { return ::open(path.c_str(), flags | O_CLOEXEC, 0644); });
   if (descriptor < 0) return ErrnoFailure(errno, "open", path);
   File file(descriptor, path);
-  struct stat info {};
+  struct stat info{};
   if (::fstat(descriptor, &info) == 0 && S_ISDIR(info.st_mode)) {
     return Fail(Code::kInvalid, "{} is a directory, not a file", path.string());
   }
@@ -77,7 +77,7 @@ Result<File> File::Create(const Path& path) { return Open(path, O_RDWR | O_CREAT
 Result<File> File::OpenOrCreate(const Path& path) { return Open(path, O_RDWR | O_CREAT); }
 
 Result<uint64_t> File::Size() const {
-  struct stat info {};
+  struct stat info{};
   if (::fstat(descriptor_, &info) != 0) return ErrnoFailure(errno, "stat", path_);
   return static_cast<uint64_t>(info.st_size);
 }
@@ -100,10 +100,10 @@ Status File::ReadAt(MutableByteSpan out, uint64_t offset) const {
 Status File::WriteAt(ByteSpan bytes, uint64_t offset) const {
   size_t done = 0;
   while (done < bytes.size()) {
-    const ssize_t n = WithFailpoint("file.write", [&] { return 0; }) < 0
-                          ? -1
-                          : ::pwrite(descriptor_, bytes.data() + done, bytes.size() - done,
-                                     static_cast<off_t>(offset + done));
+    const ssize_t n =
+        WithFailpoint("file.write", [&] { return 0; }) < 0
+            ? -1
+            : ::pwrite(descriptor_, bytes.data() + done, bytes.size() - done, static_cast<off_t>(offset + done));
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return ErrnoFailure(errno, "write", path_);
     done += static_cast<size_t>(n);
@@ -249,7 +249,7 @@ Status CopyFile(const Path& from, const Path& to) {
 }
 
 Result<uint64_t> FreeSpace(const Path& directory) {
-  struct statvfs info {};
+  struct statvfs info{};
   if (::statvfs(directory.c_str(), &info) != 0) return ErrnoFailure(errno, "look at the free space of", directory);
   return static_cast<uint64_t>(info.f_bavail) * info.f_frsize;
 }

@@ -26,9 +26,9 @@ class File {
   File& operator=(File&& other) noexcept;
 
   static Result<File> OpenForReading(const Path& path);
-  static Result<File> OpenForWriting(const Path& path);        // must exist; keeps its content
-  static Result<File> Create(const Path& path);                // truncates what is there
-  static Result<File> OpenOrCreate(const Path& path);          // read and write, for lock files
+  static Result<File> OpenForWriting(const Path& path);  // must exist; keeps its content
+  static Result<File> Create(const Path& path);          // truncates what is there
+  static Result<File> OpenOrCreate(const Path& path);    // read and write, for lock files
 
   Result<uint64_t> Size() const;
   // Fills the whole span or fails: a file that ends early is kCorrupt.

@@ -45,9 +45,15 @@ TEST(File, ErrorsHaveTheCodeOfTheirErrno) {
   EXPECT_THAT(File::OpenForReading(directory.path()), Fails(Code::kInvalid, HasSubstr("directory")));
   WriteText(directory / "f", "x");
   EXPECT_THAT(File::OpenForReading(directory / "f" / "g"), Fails(Code::kNotFound));
-  for (const auto& [number, code] :
-       {std::pair{ENOSPC, Code::kNoSpace}, {EDQUOT, Code::kNoSpace}, {EIO, Code::kIo}, {EACCES, Code::kIo}, {EEXIST, Code::kConflict},
-        {ENOSYS, Code::kUnsupported}, {ESTALE, Code::kUnavailable}, {ETIMEDOUT, Code::kUnavailable}, {ENOENT, Code::kNotFound}}) {
+  for (const auto& [number, code] : {std::pair{ENOSPC, Code::kNoSpace},
+                                     {EDQUOT, Code::kNoSpace},
+                                     {EIO, Code::kIo},
+                                     {EACCES, Code::kIo},
+                                     {EEXIST, Code::kConflict},
+                                     {ENOSYS, Code::kUnsupported},
+                                     {ESTALE, Code::kUnavailable},
+                                     {ETIMEDOUT, Code::kUnavailable},
+                                     {ENOENT, Code::kNotFound}}) {
     const Status failed = ErrnoFailure(number, "open", "/some/path");
     EXPECT_THAT(failed, Fails(code, AllOf(HasSubstr("cannot open /some/path"), HasSubstr(std::strerror(number)))));
   }
@@ -83,11 +89,15 @@ TEST(WriteFileAtomically, ReplacesTheContent) {
 TEST(WriteFileAtomically, AFailureLeavesTheOldContentAndNoTemporaryFile) {
   const TempDir directory;
   Must(WriteFileAtomically(directory / "f", AsBytes("old")));
-  for (const auto& [failpoint, code] : {std::pair{"file.open:errno=24", Code::kIo}, {"file.write:errno=28", Code::kNoSpace},
-                                        {"file.sync:errno=5@1", Code::kIo}, {"file.rename:errno=13", Code::kIo}}) {
+  for (const auto& [failpoint, code] : {std::pair{"file.open:errno=24", Code::kIo},
+                                        {"file.write:errno=28", Code::kNoSpace},
+                                        {"file.sync:errno=5@1", Code::kIo},
+                                        {"file.rename:errno=13", Code::kIo}}) {
     {
       const WithFailpoints with(failpoint);
-      EXPECT_THAT(WriteFileAtomically(directory / "f", AsBytes("new")), Fails(code, HasSubstr(directory.path().string()))) << failpoint;
+      EXPECT_THAT(WriteFileAtomically(directory / "f", AsBytes("new")),
+                  Fails(code, HasSubstr(directory.path().string())))
+          << failpoint;
     }
     EXPECT_EQ(ReadText(directory / "f"), "old") << failpoint;
     EXPECT_THAT(NamesIn(directory.path()), ElementsAre("f")) << failpoint;

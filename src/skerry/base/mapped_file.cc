@@ -1,6 +1,7 @@
 #include "skerry/base/mapped_file.h"
 
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -24,7 +25,7 @@ struct MappedFile::Guard {
 namespace {
 
 std::atomic<MappedFile::Guard*> g_guards{nullptr};
-struct sigaction g_previous {};
+struct sigaction g_previous{};
 const uintptr_t g_page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
 
 // Async-signal-safe: atomics and mmap only.
@@ -48,7 +49,7 @@ void OnSigbus(int number, siginfo_t* info, void* context) {
 MappedFile::Guard* TakeGuard() {
   static std::mutex mutex;
   static const bool installed = [] {
-    struct sigaction action {};
+    struct sigaction action{};
     action.sa_sigaction = OnSigbus;
     action.sa_flags = SA_SIGINFO;
     return ::sigaction(SIGBUS, &action, &g_previous) == 0;
@@ -88,7 +89,13 @@ Result<MappedFile> MappedFile::Map(const File& file, bool writable) {
   MappedFile mapped;
   mapped.path_ = file.path();
   if (size == 0) return mapped;
-  if (const int pretended = FailpointErrno("file.map"); pretended != 0) return ErrnoFailure(pretended, "map", file.path());
+  if (const int pretended = FailpointErrno("file.map"); pretended != 0)
+    return ErrnoFailure(pretended, "map", file.path());
+  // Where the address space is limited (ulimit -v), a large mapping would starve everything else.
+  struct rlimit limit{};
+  if (::getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && size > limit.rlim_cur / 16) {
+    return ErrnoFailure(ENOMEM, "map", file.path());
+  }
   void* data = ::mmap(nullptr, size, PROT_READ | (writable ? PROT_WRITE : 0), MAP_SHARED, file.descriptor(), 0);
   if (data == MAP_FAILED) return ErrnoFailure(errno, "map", file.path());
   mapped.data_ = static_cast<std::byte*>(data);

@@ -97,7 +97,8 @@ TEST_F(MappedFileTest, B18_WhereMappingIsRefusedReaderGivesTheSameBytes) {
   Bytes scratch;
   for (const auto& [offset, length] : {std::pair<uint64_t, uint64_t>{0, 100'001}, {1, 17}, {99'999, 2}, {5, 0}}) {
     EXPECT_EQ(ToBytes(Must(reader.Read(offset, length, scratch))),
-              Bytes(content_.begin() + static_cast<ptrdiff_t>(offset), content_.begin() + static_cast<ptrdiff_t>(offset + length)));
+              Bytes(content_.begin() + static_cast<ptrdiff_t>(offset),
+                    content_.begin() + static_cast<ptrdiff_t>(offset + length)));
   }
   EXPECT_THAT(reader.Read(100'000, 2, scratch), Fails(Code::kCorrupt));
   std::filesystem::resize_file(path_, 10);

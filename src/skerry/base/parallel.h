@@ -42,9 +42,7 @@ Status ParallelOrdered(size_t count, int threads, Produce produce, Consume consu
   const auto work = [&] {
     std::unique_lock lock(mutex);
     while (true) {
-      moved.wait(lock, [&] {
-        return failure || next_to_make >= count || next_to_make < next_to_take + window;
-      });
+      moved.wait(lock, [&] { return failure || next_to_make >= count || next_to_make < next_to_take + window; });
       if (failure || next_to_make >= count) return;
       const size_t index = next_to_make++;
       lock.unlock();

@@ -1,4 +1,5 @@
-// Errors as values. Every fallible function returns Result<T> (or Status); exceptions are used only at language bindings.
+// Errors as values. Every fallible function returns Result<T> (or Status); exceptions are used only at language
+// bindings.
 //
 // An error message names the thing and both sides ("patch 42: base digest 9f… but the checkpoint has 3c…"); its code
 // says what the caller can do about it, and apps/skerry maps the code to an exit status.
@@ -57,17 +58,17 @@ inline tl::unexpected<Error> Annotate(Error error, std::string_view context) {
 
 // SKERRY_TRY(Write(x));              returns the error from the enclosing function
 // SKERRY_ASSIGN(auto y, Read(x));    the same, else binds the value
-#define SKERRY_TRY(expression)                                             \
-  do {                                                                     \
-    if (auto skerry_try = (expression); !skerry_try) [[unlikely]]          \
+#define SKERRY_TRY(expression)                                                 \
+  do {                                                                         \
+    if (auto skerry_try = (expression); !skerry_try) [[unlikely]]              \
       return ::tl::unexpected<::skerry::Error>(std::move(skerry_try).error()); \
   } while (false)
 #define SKERRY_ASSIGN(declaration, expression) \
   SKERRY_ASSIGN_INNER(SKERRY_CONCAT(skerry_result_, __LINE__), declaration, expression)
-#define SKERRY_ASSIGN_INNER(result, declaration, expression)                     \
-  auto result = (expression);                                                    \
-  if (!result) [[unlikely]]                                                      \
-    return ::tl::unexpected<::skerry::Error>(std::move(result).error());         \
+#define SKERRY_ASSIGN_INNER(result, declaration, expression)             \
+  auto result = (expression);                                            \
+  if (!result) [[unlikely]]                                              \
+    return ::tl::unexpected<::skerry::Error>(std::move(result).error()); \
   declaration = *std::move(result)
 
 }  // namespace skerry

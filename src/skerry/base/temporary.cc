@@ -41,4 +41,14 @@ void SweepTemporaries(const Path& directory, const Path& of) {
   for (const Path& path : stale) std::filesystem::remove_all(path, error);
 }
 
+void SweepTemporariesBelow(const Path& directory) {
+  std::error_code error;
+  std::vector<Path> folders = {directory};
+  for (auto entry = std::filesystem::recursive_directory_iterator(directory, error);
+       !error && entry != std::filesystem::recursive_directory_iterator(); entry.increment(error)) {
+    if (entry->is_directory(error)) folders.push_back(entry->path());
+  }
+  for (const Path& folder : folders) SweepTemporaries(folder);
+}
+
 }  // namespace skerry

@@ -20,13 +20,15 @@ TEST(Temporary, IsHiddenBesideItsTargetAndNamesItsProcess) {
 TEST(Temporary, SweepingTakesWhatDeadProcessesLeftAndNothingElse) {
   const TempDir directory;
   const std::string own = TemporaryBeside(directory / "x").filename();
-  for (const std::string& name : {fmt::format(".x.tmp-{}", kDead), own, std::string("x.tmp-4194305"), std::string(".x.tmp-"),
-                                  std::string(".x.tmp-4194305x"), std::string(".x.tmp--4194305"), std::string("config.json")}) {
+  for (const std::string& name :
+       {fmt::format(".x.tmp-{}", kDead), own, std::string("x.tmp-4194305"), std::string(".x.tmp-"),
+        std::string(".x.tmp-4194305x"), std::string(".x.tmp--4194305"), std::string("config.json")}) {
     WriteText(directory / name, "x");
   }
   WriteText(directory / fmt::format(".dir.tmp-{}", kDead) / "deep" / "file", "x");
   SweepTemporaries(directory.path());
-  EXPECT_THAT(NamesIn(directory.path()), UnorderedElementsAre(own, "x.tmp-4194305", ".x.tmp-", ".x.tmp-4194305x", ".x.tmp--4194305", "config.json"));
+  EXPECT_THAT(NamesIn(directory.path()), UnorderedElementsAre(own, "x.tmp-4194305", ".x.tmp-", ".x.tmp-4194305x",
+                                                              ".x.tmp--4194305", "config.json"));
 }
 
 TEST(Temporary, SweepingCanBeLimitedToOneTarget) {

@@ -10,7 +10,8 @@ namespace skerry {
 // Well-formed UTF-8 (RFC 3629): no over-long forms, no surrogates, nothing above U+10FFFF.
 bool IsUtf8(std::string_view text);
 
-// The text with control characters and bytes that are not UTF-8 written as \xNN: one line, and nothing that moves a cursor.
+// The text with control characters and bytes that are not UTF-8 written as \xNN: one line, and nothing that moves a
+// cursor.
 std::string Printable(std::string_view text);
 
 }  // namespace skerry

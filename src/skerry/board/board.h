@@ -24,7 +24,7 @@ struct HeadAt {
 };
 
 // Limits on untrusted bytes.
-inline constexpr uint64_t kMaxLayoutBytes = 256 << 20;           // unpacked
+inline constexpr uint64_t kMaxLayoutBytes = 256 << 20;  // unpacked
 inline constexpr uint64_t kMaxPackedLayoutBytes = 64 << 20;
 
 // Holds no state but the store and the board's id: copies are cheap, and all methods may be called from several threads

@@ -17,8 +17,7 @@ namespace skerry {
 // An empty directory that goes away with the object.
 class ScratchDirectory {
  public:
-  ScratchDirectory()
-      : path_(std::filesystem::temp_directory_path() / ("skerry-board-" + RandomToken().substr(0, 12))) {
+  ScratchDirectory() : path_(std::filesystem::temp_directory_path() / ("skerry-board-" + RandomToken().substr(0, 12))) {
     std::filesystem::create_directories(path_);
   }
   ~ScratchDirectory() {
@@ -46,24 +45,24 @@ std::string MessageOf(const Result<T>& result) {
 
 // The base has an anchor by reference; every other version one delta.
 inline Manifest SampleManifest(const RunId& run, Version version, std::optional<Digest> parent) {
-  Manifest manifest{.run = run,
-                    .version = version,
-                    .parent = parent,
-                    .time = "2026-01-02T03:04:05.678Z",
-                    .step = 400 + static_cast<int64_t>(version.number()),
-                    .layout = Sha256::Of("layout"),
-                    .model = Sha256::Of("model " + version.ToString()),
-                    .tensor_digests = {.key = TensorDigestsKey(run, version, Sha256::Of("digests")),
-                                       .uri = {},
-                                       .size = 320,
-                                       .sha256 = Sha256::Of("digests")},
-                    .side_files = {{.path = "config.json", .size = 12, .sha256 = Sha256::Of("config")}},
-                    .edges = {},
-                    .anchor = {},
-                    .nearest_anchor = Version(0),
-                    .stats = {.elements = 1000, .changed = 7, .tensors_changed = 2, .checkpoint_bytes = 2000,
-                              .patch_bytes = 33},
-                    .features = {}};
+  Manifest manifest{
+      .run = run,
+      .version = version,
+      .parent = parent,
+      .time = "2026-01-02T03:04:05.678Z",
+      .step = 400 + static_cast<int64_t>(version.number()),
+      .layout = Sha256::Of("layout"),
+      .model = Sha256::Of("model " + version.ToString()),
+      .tensor_digests = {.key = TensorDigestsKey(run, version, Sha256::Of("digests")),
+                         .uri = {},
+                         .size = 320,
+                         .sha256 = Sha256::Of("digests")},
+      .side_files = {{.path = "config.json", .size = 12, .sha256 = Sha256::Of("config")}},
+      .edges = {},
+      .anchor = {},
+      .nearest_anchor = Version(0),
+      .stats = {.elements = 1000, .changed = 7, .tensors_changed = 2, .checkpoint_bytes = 2000, .patch_bytes = 33},
+      .features = {}};
   if (version.IsBase()) {
     manifest.anchor = Anchor{.files = {{.path = "model.safetensors",
                                         .object = {.key = {},

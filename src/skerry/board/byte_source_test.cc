@@ -31,9 +31,7 @@ TEST(ByteSource, ReadsRangesOfMemoryAndFilesAlike) {
   EXPECT_FALSE(file.may_hard_link());
 }
 
-TEST(FileSource, ReportsAMissingFile) {
-  EXPECT_EQ(CodeOf(FileSource::Open("/nonexistent/file")), "not_found");
-}
+TEST(FileSource, ReportsAMissingFile) { EXPECT_EQ(CodeOf(FileSource::Open("/nonexistent/file")), "not_found"); }
 
 TEST(DigestOf, CoversSourcesOfSeveralBlocksAndNone) {
   const std::string big(3'000'001, 'x');

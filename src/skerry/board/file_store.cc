@@ -87,7 +87,7 @@ Result<bool> SameContent(const File& file, const ByteSource& source) {
 }
 
 bool IsRegularFile(const Path& path) {
-  struct stat info {};
+  struct stat info{};
   return ::stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode);
 }
 
@@ -152,7 +152,7 @@ Result<Path> FileStore::PathOf(std::string_view key) const {
 
 Result<File> FileStore::OpenObject(std::string_view key) const {
   SKERRY_ASSIGN(const Path path, PathOf(key));
-  struct stat info {};
+  struct stat info{};
   if (::stat(path.c_str(), &info) != 0 && errno != ENOENT && errno != ENOTDIR) {
     return ErrnoFailure(errno, "look at", path);
   }

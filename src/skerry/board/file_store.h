@@ -49,7 +49,7 @@ class FileStore : public Store {
 
   const Path root_;
   std::mutex mutex_;
-  std::optional<NoReplace> how_;        // guarded by mutex_
+  std::optional<NoReplace> how_;       // guarded by mutex_
   std::set<Path> synced_directories_;  // guarded by mutex_
 };
 

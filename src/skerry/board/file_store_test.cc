@@ -44,7 +44,7 @@ class FileStoreTest : public testing::Test {
     return static_cast<size_t>(std::distance(begin(files), end(files)));
   }
   ino_t Inode(const Path& path) {
-    struct stat info {};
+    struct stat info{};
     EXPECT_EQ(::stat(path.c_str(), &info), 0);
     return info.st_ino;
   }

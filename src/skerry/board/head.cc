@@ -52,8 +52,8 @@ Result<Head> ParseHead(ByteSpan bytes) {
   head.sequence = fields.Unsigned("sequence");
   head.time = fields.Text("time", kMaxTextSize);
   if (head.epoch == 0 || head.sequence == 0) {
-    fields.Refuse(Code::kCorrupt, fmt::format("head.epoch is {} and head.sequence is {}: both begin at 1", head.epoch,
-                                              head.sequence));
+    fields.Refuse(Code::kCorrupt,
+                  fmt::format("head.epoch is {} and head.sequence is {}: both begin at 1", head.epoch, head.sequence));
   }
   SKERRY_TRY(fields.status());
   return head;

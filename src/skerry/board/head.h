@@ -27,10 +27,10 @@ struct Head {
   Version version;
   ManifestRef manifest;
   Digest model;
-  std::string publisher;   // random id of the owner (RandomToken)
-  std::string nonce;       // fresh for each write (RandomToken): tells one's own write from another's
-  uint64_t sequence = 1;   // counts the writes
-  std::string time;        // for people
+  std::string publisher;  // random id of the owner (RandomToken)
+  std::string nonce;      // fresh for each write (RandomToken): tells one's own write from another's
+  uint64_t sequence = 1;  // counts the writes
+  std::string time;       // for people
 
   bool operator==(const Head&) const = default;
 };

@@ -233,8 +233,8 @@ std::vector<std::string> JsonFields::Tokens(std::string_view name, size_t max_co
     if (IsToken((*list)[i])) {
       tokens.push_back((*list)[i].get<std::string>());
     } else {
-      Refuse(Code::kCorrupt, fmt::format("{}.{}[{}] is not 1-{} characters of A-Z a-z 0-9 . _ - :", where_, name, i,
-                                         kMaxTokenSize));
+      Refuse(Code::kCorrupt,
+             fmt::format("{}.{}[{}] is not 1-{} characters of A-Z a-z 0-9 . _ - :", where_, name, i, kMaxTokenSize));
     }
   }
   return tokens;

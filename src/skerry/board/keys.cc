@@ -70,7 +70,8 @@ Result<std::string> AnchorKey(const RunId& run, Version version, const Digest& c
 }
 
 Status ValidateKey(std::string_view key) {
-  if (const char* flaw = FlawOf(key, false)) return Fail(Code::kInvalid, "'{}' is not a key: {}", Printable(key.substr(0, 120)), flaw);
+  if (const char* flaw = FlawOf(key, false))
+    return Fail(Code::kInvalid, "'{}' is not a key: {}", Printable(key.substr(0, 120)), flaw);
   return {};
 }
 

@@ -35,8 +35,8 @@ std::string ManifestKey(const RunId& run, Version version);
 std::string DeltaKey(const RunId& run, Version version, int part, const Digest& patch);
 // runs/<run>/versions/000000007/digests-<16 hex>.bin
 std::string TensorDigestsKey(const RunId& run, Version version, const Digest& digests);
-// runs/<run>/anchors/000000040/<16 hex>/<path in the checkpoint>, by the file's SHA-256, so that what an unpublished anchor left
-// never stands in the way; kInvalid when such a key is not valid (a hidden file)
+// runs/<run>/anchors/000000040/<16 hex>/<path in the checkpoint>, by the file's SHA-256, so that what an unpublished
+// anchor left never stands in the way; kInvalid when such a key is not valid (a hidden file)
 Result<std::string> AnchorKey(const RunId& run, Version version, const Digest& content, std::string_view path);
 
 // kInvalid unless `key` is relative UTF-8 of 1 to kMaxKeySize bytes without control characters, backslashes, and

@@ -33,10 +33,10 @@ TEST(Keys, OfAnAnchorCannotLeaveItsFolder) {
 
 TEST(ValidateKey, RefusesControlCharactersBackslashesAndBadUtf8) {
   EXPECT_TRUE(ValidateKey("ключ/鍵/😀").has_value());
-  for (const std::string_view key : {std::string_view("a\0b", 3), std::string_view("a\nb"), std::string_view("a\x7f"),
-                                     std::string_view("a\\b"), std::string_view("a\xff"), std::string_view("a\xc3"),
-                                     std::string_view("\xc0\xaf"), std::string_view("\xed\xa0\x80"),
-                                     std::string_view("\xe0\x80\x80"), std::string_view("\xf4\x90\x80\x80")}) {
+  for (const std::string_view key :
+       {std::string_view("a\0b", 3), std::string_view("a\nb"), std::string_view("a\x7f"), std::string_view("a\\b"),
+        std::string_view("a\xff"), std::string_view("a\xc3"), std::string_view("\xc0\xaf"),
+        std::string_view("\xed\xa0\x80"), std::string_view("\xe0\x80\x80"), std::string_view("\xf4\x90\x80\x80")}) {
     EXPECT_EQ(CodeOf(ValidateKey(key)), "invalid") << ToHex(AsBytes(key));
   }
 }

@@ -126,9 +126,20 @@ TYPED_TEST_P(StoreConformance, KeepsABigObjectWhole) {
 
 TYPED_TEST_P(StoreConformance, TakesKeysWithOddCharactersLiterally) {
   const std::string long_name(kMaxKeyComponentSize, 'n');
-  const std::vector<std::string> keys = {
-      "a b",   "a+b",  "a%20b", "a%2Fb",             "q?x=1&y=2", "h#1", "it's \"quoted\"",
-      "a;b:c", "*[x]", "~home", "naïve/ключ/鍵.bin", "A",         "-rf", long_name + "/" + long_name};
+  const std::vector<std::string> keys = {"a b",
+                                         "a+b",
+                                         "a%20b",
+                                         "a%2Fb",
+                                         "q?x=1&y=2",
+                                         "h#1",
+                                         "it's \"quoted\"",
+                                         "a;b:c",
+                                         "*[x]",
+                                         "~home",
+                                         "naïve/ключ/鍵.bin",
+                                         "A",
+                                         "-rf",
+                                         long_name + "/" + long_name};
   for (const std::string& key : keys) EXPECT_EQ(this->Put(key, "value of " + key), "ok") << key;
   for (const std::string& key : keys) EXPECT_EQ(this->Text(key), "value of " + key);
   Result<std::vector<std::string>> listed = this->store().List("");

@@ -9,8 +9,8 @@ Result<std::shared_ptr<Store>> OpenStore(std::string_view board, bool create) {
   std::string_view path = board;
   if (const size_t scheme = board.find("://"); scheme != std::string_view::npos) {
     if (board.substr(0, scheme) != "file") {
-      return Fail(Code::kUnsupported, "board {}: this program reads directories (a path or file:///…), not {}://", board,
-                  board.substr(0, scheme));
+      return Fail(Code::kUnsupported, "board {}: this program reads directories (a path or file:///…), not {}://",
+                  board, board.substr(0, scheme));
     }
     path.remove_prefix(scheme + 3);
     if (!path.starts_with('/')) {

@@ -22,8 +22,7 @@ size_t FindScalar(const std::byte* before, const std::byte* after, size_t units,
 
 }  // namespace
 
-size_t FindChangesScalar(const std::byte* before, const std::byte* after, size_t units, int unit,
-                         uint32_t* positions) {
+size_t FindChangesScalar(const std::byte* before, const std::byte* after, size_t units, int unit, uint32_t* positions) {
   switch (unit) {
     case 1: return FindScalar<uint8_t>(before, after, units, positions);
     case 2: return FindScalar<uint16_t>(before, after, units, positions);
@@ -37,8 +36,8 @@ size_t FindChanges(const std::byte* before, const std::byte* after, size_t units
   return FindChangesVector(before, after, units, unit, positions);
 }
 
-size_t FindChangesAndDigest(const std::byte* before, const std::byte* after, size_t units, int unit, uint64_t first_word,
-                            uint32_t* positions, RunningDigest& digest) {
+size_t FindChangesAndDigest(const std::byte* before, const std::byte* after, size_t units, int unit,
+                            uint64_t first_word, uint32_t* positions, RunningDigest& digest) {
   if (SimdIsScalar()) {
     digest = DigestWordsScalar({before, units * static_cast<size_t>(unit)}, first_word);
     return FindChangesScalar(before, after, units, unit, positions);

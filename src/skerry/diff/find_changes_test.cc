@@ -66,7 +66,8 @@ TEST_P(FindChangesTest, FindsEverySingleBit) {
     Bytes after = before;
     for (size_t bit = 0; bit < 8 * before.size(); bit += 5) {
       after[bit / 8] ^= static_cast<std::byte>(1 << bit % 8);
-      ASSERT_EQ(Found(FindChanges, before, after, unit), std::vector<uint32_t>{static_cast<uint32_t>(bit / 8 / static_cast<size_t>(unit))});
+      ASSERT_EQ(Found(FindChanges, before, after, unit),
+                std::vector<uint32_t>{static_cast<uint32_t>(bit / 8 / static_cast<size_t>(unit))});
       after[bit / 8] ^= static_cast<std::byte>(1 << bit % 8);
     }
   }
@@ -80,16 +81,21 @@ std::vector<uint32_t> FoundIn(std::vector<T> before, std::vector<T> after) {
     before.push_back(before[i]);
     after.push_back(after[i]);
   }
-  std::vector<uint32_t> found = Found(FindChanges, std::as_bytes(std::span(before)), std::as_bytes(std::span(after)), sizeof(T));
-  EXPECT_EQ(found, Found(FindChangesScalar, std::as_bytes(std::span(before)), std::as_bytes(std::span(after)), sizeof(T)));
+  std::vector<uint32_t> found =
+      Found(FindChanges, std::as_bytes(std::span(before)), std::as_bytes(std::span(after)), sizeof(T));
+  EXPECT_EQ(found,
+            Found(FindChangesScalar, std::as_bytes(std::span(before)), std::as_bytes(std::span(after)), sizeof(T)));
   std::erase_if(found, [&](uint32_t position) { return position >= once; });
   return found;
 }
 
 TEST_P(FindChangesTest, A1_NaNsAreBits) {
-  EXPECT_EQ(FoundIn<uint16_t>({0x3F80, 0x7F81, 0x7FC0, 0xFFC0}, {0x7FC1, 0x7F81, 0x3F80, 0xFFC1}), (std::vector<uint32_t>{0, 2, 3}));
-  EXPECT_EQ(FoundIn<uint32_t>({0x7F800001, 0x7FC00000, 0x80000000}, {0x7F800001, 0x7FC00001, 0x00000000}), (std::vector<uint32_t>{1, 2}));
-  EXPECT_EQ(FoundIn<uint64_t>({0x7FF0000000000001, 0x8000000000000000}, {0x7FF8000000000001, 0}), (std::vector<uint32_t>{0, 1}));
+  EXPECT_EQ(FoundIn<uint16_t>({0x3F80, 0x7F81, 0x7FC0, 0xFFC0}, {0x7FC1, 0x7F81, 0x3F80, 0xFFC1}),
+            (std::vector<uint32_t>{0, 2, 3}));
+  EXPECT_EQ(FoundIn<uint32_t>({0x7F800001, 0x7FC00000, 0x80000000}, {0x7F800001, 0x7FC00001, 0x00000000}),
+            (std::vector<uint32_t>{1, 2}));
+  EXPECT_EQ(FoundIn<uint64_t>({0x7FF0000000000001, 0x8000000000000000}, {0x7FF8000000000001, 0}),
+            (std::vector<uint32_t>{0, 1}));
 }
 
 TEST_P(FindChangesTest, A2_IntegersAndBoolsAreBits) {

@@ -8,7 +8,8 @@
 namespace skerry {
 namespace {
 
-RC_GTEST_PROP(BitStream, GivesBackEveryFieldAndThenIsAtItsEnd, (const std::vector<std::pair<uint64_t, uint8_t>>& fields)) {
+RC_GTEST_PROP(BitStream, GivesBackEveryFieldAndThenIsAtItsEnd,
+              (const std::vector<std::pair<uint64_t, uint8_t>>& fields)) {
   Bytes bytes;
   BitWriter writer(bytes);
   size_t bits = 0;

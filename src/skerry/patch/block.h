@@ -22,8 +22,8 @@ struct BlockChanges {
   size_t count() const { return values.size() / static_cast<size_t>(unit); }
 };
 
-// The checksum of a block: the low 32 bits of XXH3-64 over the values, seeded with XXH3-64 over the positions (as 32-bit
-// integers; nothing when all units are replaced).
+// The checksum of a block: the low 32 bits of XXH3-64 over the values, seeded with XXH3-64 over the positions (as
+// 32-bit integers; nothing when all units are replaced).
 uint32_t BlockChecksum(const BlockChanges& changes);
 
 // Writes the replacement bits over `target`, the block's units. Doing it twice is the same as once.

@@ -41,7 +41,8 @@ Status DecodeDense(ByteSpan payload, uint64_t units, BlockChanges& changes) {
     if (!reader.ok()) return Fail(Code::kCorrupt, "plane {} is cut off", p);
     if (size < units) {
       plane.resize(units);
-      if (!DecompressFrame(bytes, plane)) return Fail(Code::kCorrupt, "plane {} is no zstd frame of {} bytes", p, units);
+      if (!DecompressFrame(bytes, plane))
+        return Fail(Code::kCorrupt, "plane {} is no zstd frame of {} bytes", p, units);
       bytes = plane;
     }
     for (size_t i = 0; i < units; ++i) changes.values[i * unit + p] = bytes[i];

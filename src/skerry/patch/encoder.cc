@@ -23,10 +23,10 @@ constexpr uint64_t kSurveyCells = 256;
 
 // The unit of parallel work: up to kMaxCellsPerBlock cells of one tensor.
 struct Task {
-  size_t tensor = 0;         // ordinal in the target
-  int64_t base = kNoBase;    // ordinal in the base
-  uint64_t first_cell = 0;   // over all tensors of the target
-  uint64_t first_unit = 0;   // within the tensor
+  size_t tensor = 0;        // ordinal in the target
+  int64_t base = kNoBase;   // ordinal in the base
+  uint64_t first_cell = 0;  // over all tensors of the target
+  uint64_t first_unit = 0;  // within the tensor
   uint64_t units = 0;
 };
 
@@ -50,8 +50,8 @@ struct OpenBlock {
   }
 };
 
-// Takes over the changes at `positions` of a cell, which begins at unit `offset` of the block, and returns by how much they
-// move the tensor's digest; the cell's first word is `first_word`. Reads each changed word of both sides once.
+// Takes over the changes at `positions` of a cell, which begins at unit `offset` of the block, and returns by how much
+// they move the tensor's digest; the cell's first word is `first_word`. Reads each changed word of both sides once.
 template <typename T>
 RunningDigest TakeCell(ByteSpan before, ByteSpan after, std::span<const uint32_t> positions, uint32_t offset,
                        uint64_t first_word, bool sign_magnitude, OpenBlock& block) {
@@ -268,8 +268,8 @@ Result<EncodedTask> Encoder::Encode(const Task& task) const {
     }
     SKERRY_ASSIGN(const ByteSpan before, ReadUnits(base_, task.base, unit, at, units, before_scratch));
     RunningDigest old_digest;
-    const size_t changed = FindChangesAndDigest(before.data(), after.data(), units, unit, first_word,
-                                                positions.data(), old_digest);
+    const size_t changed =
+        FindChangesAndDigest(before.data(), after.data(), units, unit, first_word, positions.data(), old_digest);
     out.base += old_digest;
     out.target += old_digest;
     out.compare_seconds += watch.Lap();

@@ -29,8 +29,8 @@ struct EncodeReceipt {
   double encode_seconds = 0;   // tokens and entropy coding, summed over threads
 };
 
-// Encodes base -> target into `sink`. Memory is bounded by the blocks in flight (a few MiB a thread). The result does not
-// depend on the number of threads. Different tensors are kInvalid with a list of the differences unless allowed.
+// Encodes base -> target into `sink`. Memory is bounded by the blocks in flight (a few MiB a thread). The result does
+// not depend on the number of threads. Different tensors are kInvalid with a list of the differences unless allowed.
 Result<EncodeReceipt> EncodePatch(const TensorSource& base, const TensorSource& target,
                                   std::vector<SideFileChange> side_files, const EncodeOptions& options, ByteSink& sink,
                                   Progress& progress);

@@ -49,9 +49,9 @@ TEST(Encoder, GivesBackEveryDtypeAtEveryDensityWithinTheBound) {
 TEST(Encoder, GivesBackTensorsAroundTheBoundariesOfCellsAndBlocks) {
   Random random(2);
   for (const uint64_t units : {65'535u, 65'536u, 65'537u, 64u * 65'536u, 64u * 65'536u + 1u}) {
-    const TestModel base{.tensors = {RandomTensor("a", DType::kU8, {units}, random),
-                                     RandomTensor("b", DType::kF8E5M2, {3}, random)},
-                         .side_files = {}};
+    const TestModel base{
+        .tensors = {RandomTensor("a", DType::kU8, {units}, random), RandomTensor("b", DType::kF8E5M2, {3}, random)},
+        .side_files = {}};
     for (const double density : {0.0001, 0.02}) {
       TestModel target = base;
       target.Nudge(density, random);
@@ -82,7 +82,8 @@ RC_GTEST_PROP(Encoder, TheFileDependsOnTheModelsAlone, ()) {
   for (int i = 0; i < tensors; ++i) {
     const auto dtype = *DTypeFromCode(static_cast<uint8_t>(*rc::gen::inRange(0, kDTypeCount)));
     const auto rows = *rc::gen::inRange<uint64_t>(0, 300);
-    base.tensors.push_back(RandomTensor(fmt::format("t{}", i), dtype, {rows, 4 * *rc::gen::inRange<uint64_t>(1, 100)}, random));
+    base.tensors.push_back(
+        RandomTensor(fmt::format("t{}", i), dtype, {rows, 4 * *rc::gen::inRange<uint64_t>(1, 100)}, random));
   }
   TestModel target = base;
   for (TestTensor& tensor : target.tensors) Nudge(tensor, std::pow(10, -*rc::gen::inRange(0, 6)), random);
@@ -189,17 +190,20 @@ Diffed DiffAndApply(const TestModel& base, const TestModel& target) {
 }
 
 TEST(FieldCase, A1_NaNsAreBitsLikeAllOthersAndASignallingOneStaysSo) {
-  const TestModel base{.tensors = {BitsTensor<uint16_t>("w", DType::kBF16, {4}, {0x3F80, 0x7F81, 0x7FC0, 0xFFC0})}, .side_files = {}};
-  const TestModel target{.tensors = {BitsTensor<uint16_t>("w", DType::kBF16, {4}, {0x7FC1, 0x7F81, 0x3F80, 0xFFC1})}, .side_files = {}};
+  const TestModel base{.tensors = {BitsTensor<uint16_t>("w", DType::kBF16, {4}, {0x3F80, 0x7F81, 0x7FC0, 0xFFC0})},
+                       .side_files = {}};
+  const TestModel target{.tensors = {BitsTensor<uint16_t>("w", DType::kBF16, {4}, {0x7FC1, 0x7F81, 0x3F80, 0xFFC1})},
+                         .side_files = {}};
   const Diffed diffed = DiffAndApply(base, target);
   EXPECT_THAT(diffed.positions, ElementsAre(Pair("w", ElementsAre(0, 2, 3))));
   EXPECT_EQ(diffed.applied[0], target.tensors[0].bytes);
 }
 
 TEST(FieldCase, A2_IntegersAndBoolsAreComparedBitwise) {
-  const TestModel base{.tensors = {BitsTensor<int64_t>("i", DType::kI64, {3}, {0, 1, 2}),
-                                   BitsTensor<uint8_t>("m", DType::kBool, {2}, {0, 1}),
-                                   BitsTensor<uint8_t>("u", DType::kU8, {1}, {9})}, .side_files = {}};
+  const TestModel base{
+      .tensors = {BitsTensor<int64_t>("i", DType::kI64, {3}, {0, 1, 2}),
+                  BitsTensor<uint8_t>("m", DType::kBool, {2}, {0, 1}), BitsTensor<uint8_t>("u", DType::kU8, {1}, {9})},
+      .side_files = {}};
   TestModel target = base;
   target["i"] = BitsTensor<int64_t>("i", DType::kI64, {3}, {0, -1, 2});
   target["m"] = BitsTensor<uint8_t>("m", DType::kBool, {2}, {1, 1});
@@ -210,8 +214,10 @@ TEST(FieldCase, A2_IntegersAndBoolsAreComparedBitwise) {
 }
 
 TEST(FieldCase, A3_Fp8SignedZerosAndNaNEncodingsAreChanges) {
-  const TestModel base{.tensors = {BitsTensor<uint8_t>("w", DType::kF8E4M3, {4}, {0x00, 0x80, 0x7F, 0x38})}, .side_files = {}};
-  const TestModel target{.tensors = {BitsTensor<uint8_t>("w", DType::kF8E4M3, {4}, {0x80, 0x00, 0xFF, 0x38})}, .side_files = {}};
+  const TestModel base{.tensors = {BitsTensor<uint8_t>("w", DType::kF8E4M3, {4}, {0x00, 0x80, 0x7F, 0x38})},
+                       .side_files = {}};
+  const TestModel target{.tensors = {BitsTensor<uint8_t>("w", DType::kF8E4M3, {4}, {0x80, 0x00, 0xFF, 0x38})},
+                         .side_files = {}};
   const Diffed diffed = DiffAndApply(base, target);
   EXPECT_THAT(diffed.positions, ElementsAre(Pair("w", ElementsAre(0, 1, 2))));
   EXPECT_EQ(diffed.applied[0], target.tensors[0].bytes);
@@ -253,8 +259,10 @@ TEST(FieldCase, A13_AnotherExportOfTheSameWeightsHasAnotherIdentity) {
 }
 
 TEST(FieldCase, A14_AChangedDtypeIsRefusedByNameAndTheLowestBitOfAnF32IsOneChange) {
-  const TestModel base{.tensors = {BitsTensor<float>("gate.bias", DType::kF32, {4}, {1, 34.5f, 3, 4})}, .side_files = {}};
-  const TestModel as_bf16{.tensors = {BitsTensor<uint16_t>("gate.bias", DType::kBF16, {4}, {0, 0, 0, 0})}, .side_files = {}};
+  const TestModel base{.tensors = {BitsTensor<float>("gate.bias", DType::kF32, {4}, {1, 34.5f, 3, 4})},
+                       .side_files = {}};
+  const TestModel as_bf16{.tensors = {BitsTensor<uint16_t>("gate.bias", DType::kBF16, {4}, {0, 0, 0, 0})},
+                          .side_files = {}};
   MemorySink sink;
   EXPECT_THAT(EncodePatch(ModelSource(base), ModelSource(as_bf16), {}, {}, sink, Progress::None()),
               Fails(Code::kInvalid, AllOf(HasSubstr("gate.bias"), HasSubstr("F32 [4]"), HasSubstr("BF16 [4]"))));
@@ -299,7 +307,8 @@ TEST(Encoder, StructuralChangesTravelWholeWhenAllowed) {
 TEST(FieldCase, A18_AnEmptyDeltaIsAnUnderstandableFileOfAtMost1KiB) {
   Random random(12);
   TestModel model = SmallModel(random);
-  for (int i = 0; i < 300; ++i) model.tensors.push_back(RandomTensor(fmt::format("expert.{}", i), DType::kBF16, {8}, random));
+  for (int i = 0; i < 300; ++i)
+    model.tensors.push_back(RandomTensor(fmt::format("expert.{}", i), DType::kBF16, {8}, random));
   const Bytes bytes = PatchBetween(model, model);
   EXPECT_LE(bytes.size(), 1024u);
   const Patch patch = Must(Patch::FromBytes(bytes));
@@ -313,7 +322,8 @@ TEST(FieldCase, A19_EmptyAndScalarTensorsKeepTheirShapesAndTheScalarChanges) {
   const TestModel base{.tensors = {{"a", DType::kF8E4M3, {0}, {}},
                                    {"b", DType::kF32, {2, 0}, {}},
                                    BitsTensor<float>("c", DType::kF32, {}, {1.0f}),
-                                   BitsTensor<uint16_t>("d", DType::kBF16, {1}, {0x3F80})}, .side_files = {}};
+                                   BitsTensor<uint16_t>("d", DType::kBF16, {1}, {0x3F80})},
+                       .side_files = {}};
   TestModel target = base;
   target["c"] = BitsTensor<float>("c", DType::kF32, {}, {2.0f});
   const Diffed diffed = DiffAndApply(base, target);
@@ -334,14 +344,17 @@ TEST(FieldCase, A24_ADenseRandomTensorCostsItsRawSizeAndLittleMore) {
 
 TEST(FieldCase, B13_TensorsOffAnyAlignmentAreComparedRight) {
   Random random(14);
-  const TestModel base{.tensors = {RandomTensor("a", DType::kU8, {3}, random), RandomTensor("b", DType::kF32, {2000}, random),
-                                   RandomTensor("c", DType::kBF16, {1}, random)}, .side_files = {}};
+  const TestModel base{
+      .tensors = {RandomTensor("a", DType::kU8, {3}, random), RandomTensor("b", DType::kF32, {2000}, random),
+                  RandomTensor("c", DType::kBF16, {1}, random)},
+      .side_files = {}};
   TestModel target = base;
   target.Nudge(0.3, random);
   const TempDir directory;
   WriteCheckpoint(base, directory / "base", {.metadata = std::nullopt, .header_multiple = 1});
   WriteCheckpoint(target, directory / "target", {.metadata = std::nullopt, .header_multiple = 1});
-  const Checkpoint before = Must(Checkpoint::Open(directory / "base")), after = Must(Checkpoint::Open(directory / "target"));
+  const Checkpoint before = Must(Checkpoint::Open(directory / "base")),
+                   after = Must(Checkpoint::Open(directory / "target"));
   for (const std::string& simd : SimdNames()) {
     const WithSimd with(simd);
     const Patch patch = Must(Patch::FromBytes(PatchBetween(before, after)));
@@ -368,7 +381,8 @@ TEST(FieldCase, B15_ABaseThatIsTruncatedMeanwhileIsAnErrorAndNoSignal) {
   const TempDir directory;
   WriteCheckpoint(model, directory / "base");
   WriteCheckpoint(model, directory / "target");
-  const Checkpoint base = Must(Checkpoint::Open(directory / "base")), target = Must(Checkpoint::Open(directory / "target"));
+  const Checkpoint base = Must(Checkpoint::Open(directory / "base")),
+                   target = Must(Checkpoint::Open(directory / "target"));
   std::filesystem::resize_file(directory / "base" / "model.safetensors", 200'000);
   MemorySink sink;
   EXPECT_THAT(EncodePatch(base, target, {}, {.threads = 2}, sink, Progress::None()),

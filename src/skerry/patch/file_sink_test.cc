@@ -36,7 +36,8 @@ TEST(FileSink, LeavesNothingBehindWithoutCommit) {
 TEST(FileSink, AFailedCommitLeavesTheOldFileAndNoTemporaryOne) {
   const TempDir directory;
   WriteText(directory / "p", "old");
-  for (const auto& [failpoint, code] : {std::pair{"file.write:errno=28", Code::kNoSpace}, {"file.sync:errno=5", Code::kIo},
+  for (const auto& [failpoint, code] : {std::pair{"file.write:errno=28", Code::kNoSpace},
+                                        {"file.sync:errno=5", Code::kIo},
                                         {"file.rename:errno=13", Code::kIo}}) {
     {
       FileSink sink = Must(FileSink::Create(directory / "p"));

@@ -46,12 +46,12 @@ inline constexpr uint32_t kChangesPerBlock = 4096;
 inline constexpr uint64_t kMaxInfoSectionBytes = 256;
 inline constexpr uint64_t kMaxTablesSectionBytes = 4096;
 inline constexpr uint64_t kMaxDirectorySectionBytes = 1ull << 30;
-inline constexpr uint64_t kMaxNamesSectionBytes = 256ull << 20;       // after decompression
-inline constexpr uint64_t kMaxLayoutSectionBytes = 256ull << 20;      // after decompression
-inline constexpr uint64_t kMaxSideFilesSectionBytes = 256ull << 20;   // after decompression, all together
+inline constexpr uint64_t kMaxNamesSectionBytes = 256ull << 20;      // after decompression
+inline constexpr uint64_t kMaxLayoutSectionBytes = 256ull << 20;     // after decompression
+inline constexpr uint64_t kMaxSideFilesSectionBytes = 256ull << 20;  // after decompression, all together
 
-// A sparse-flat block of at least this many changes uses two pairs of entropy coder states in turn: twice the independent work
-// for the processor, at the price of eight bytes.
+// A sparse-flat block of at least this many changes uses two pairs of entropy coder states in turn: twice the
+// independent work for the processor, at the price of eight bytes.
 inline constexpr uint64_t kTwoPairsFrom = 64;
 
 constexpr uint64_t CellsOf(uint64_t units) { return (units + kCellUnits - 1) / kCellUnits; }

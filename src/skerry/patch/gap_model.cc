@@ -13,13 +13,9 @@ constexpr int kSteps = 4;  // of an octave
 
 // Ratio of the probabilities of neighbouring quotients, times 2^16, for mean distance m = 2^e (1 + (f + 1/2) / 4):
 // (1 - 1/m)^(2^low_bits), and exp(-2^low_bits / m) in the last row, which stands for all larger e.
-constexpr std::array<uint32_t, kOctaves * kSteps> kRatio = {
-    7282, 17873, 25206, 30583,
-    36409, 41705, 45371, 48060,
-    50972, 53620, 55454, 56798,
-    51782, 54162, 55841, 57089,
-    52142, 54408, 56020, 57225,
-    52477, 54641, 56191, 57355};
+constexpr std::array<uint32_t, kOctaves * kSteps> kRatio = {7282,  17873, 25206, 30583, 36409, 41705, 45371, 48060,
+                                                            50972, 53620, 55454, 56798, 51782, 54162, 55841, 57089,
+                                                            52142, 54408, 56020, 57225, 52477, 54641, 56191, 57355};
 
 SymbolTable MakeTable(uint32_t ratio) {
   std::array<uint64_t, kSymbols> weights;

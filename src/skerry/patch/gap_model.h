@@ -16,7 +16,8 @@ struct GapModel {
 };
 inline constexpr uint32_t kGapEscape = 31;
 
-// For `changed` >= 1 positions among `units`. Both ends derive it from these two numbers (docs/patch-format.md, "Gaps").
+// For `changed` >= 1 positions among `units`. Both ends derive it from these two numbers (docs/patch-format.md,
+// "Gaps").
 GapModel GapModelFor(uint64_t units, uint64_t changed);
 
 }  // namespace skerry

@@ -68,13 +68,14 @@ std::vector<int> FrequenciesOf(const GapModel& model) {
 TEST(GapModel, FollowsTheFormatDocument) {
   // Mean 1: e = 0, f = 0, ratio 7282. (The table has a last entry for what can't occur.)
   EXPECT_EQ(GapModelFor(65536, 65536).low_bits, 0);
-  EXPECT_THAT(FrequenciesOf(GapModelFor(65536, 65536)), ::testing::ElementsAreArray(
-      {3616, 402, 45, 5, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}));
+  EXPECT_THAT(FrequenciesOf(GapModelFor(65536, 65536)),
+              ::testing::ElementsAreArray({3616, 402, 45, 5, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
+                                           1,    1,   1,  1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}));
   // Mean 3.5 … 4: e = 1, f = 3, ratio 48060.
   EXPECT_EQ(GapModelFor(1000, 270).low_bits, 0);
-  EXPECT_THAT(FrequenciesOf(GapModelFor(1000, 270)), ::testing::ElementsAreArray(
-      {1099, 795, 583, 428, 314, 230, 169, 124, 91, 67, 49, 36, 27, 20, 15, 11,
-       8, 6, 5, 3, 3, 2, 2, 1, 1, 1, 1, 1, 1, 1, 1, 1}));
+  EXPECT_THAT(FrequenciesOf(GapModelFor(1000, 270)),
+              ::testing::ElementsAreArray({1099, 795, 583, 428, 314, 230, 169, 124, 91, 67, 49, 36, 27, 20, 15, 11,
+                                           8,    6,   5,   3,   3,   2,   2,   1,   1,  1,  1,  1,  1,  1,  1,  1}));
   // Mean 1024 = 2^10: b = 8; every e from 5 on has the same ratios, 52477 for f = 0.
   const std::vector<int> limit = {826, 649, 520, 416, 333, 267, 214, 171, 137, 110, 88, 71, 57, 46, 37, 29,
                                   24,  19,  15,  12,  10,  8,   7,   5,   4,   4,   3,  3,  2,  2,  2,  5};

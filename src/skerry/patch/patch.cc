@@ -84,8 +84,8 @@ Result<std::vector<PlacedBlock>> Patch::Place(const Layout& target) const {
   return placed;
 }
 
-Status Patch::Decode(const PlacedBlock& block, const LayoutTensor& tensor, ByteSpan before,
-                     BlockChanges& changes, RunningDigest& moved) const {
+Status Patch::Decode(const PlacedBlock& block, const LayoutTensor& tensor, ByteSpan before, BlockChanges& changes,
+                     RunningDigest& moved) const {
   const uint64_t first_word = block.first_unit * static_cast<uint64_t>(DTypeUnit(tensor.dtype)) / 8;
   moved = {};
   thread_local Bytes scratch;

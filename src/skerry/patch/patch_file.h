@@ -28,7 +28,8 @@ struct PatchInfo {
   bool structural = false;  // feature bit: the target's tensors are not the base's
 };
 
-// One entry of the directory, resolved against nothing: cells are counted over all tensors of the target in layout order.
+// One entry of the directory, resolved against nothing: cells are counted over all tensors of the target in layout
+// order.
 struct BlockEntry {
   uint64_t first_cell = 0;
   uint32_t cells = 0;
@@ -61,8 +62,8 @@ struct PatchHead {
   PatchInfo info;
   ValueTables tables;
   std::vector<BlockEntry> blocks;
-  std::vector<NamedTensor> names;         // empty where the file carries none
-  std::optional<Bytes> layout;            // serialised, where it is not the base's
+  std::vector<NamedTensor> names;  // empty where the file carries none
+  std::optional<Bytes> layout;     // serialised, where it is not the base's
   std::vector<SideFileChange> side_files;
 };
 
@@ -116,9 +117,9 @@ class PatchBytes {
   virtual Result<ByteSpan> Read(uint64_t offset, uint64_t length, Bytes& scratch) const = 0;
 };
 
-// Reads and checks all of a patch but the payloads. Untrusted: every section's checksum is verified, sizes add up to the
-// file's size exactly, unknown feature bits and sections are refused (kUnsupported), everything else that is wrong is
-// kCorrupt.
+// Reads and checks all of a patch but the payloads. Untrusted: every section's checksum is verified, sizes add up to
+// the file's size exactly, unknown feature bits and sections are refused (kUnsupported), everything else that is wrong
+// is kCorrupt.
 Result<PatchHead> ReadPatchHead(const PatchBytes& bytes);
 
 }  // namespace skerry

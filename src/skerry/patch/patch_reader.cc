@@ -15,7 +15,8 @@ namespace {
 Result<Bytes> ReadCompressed(ByteSpan section, uint64_t limit, std::string_view what) {
   ByteReader reader(section);
   const uint64_t size = reader.Varint();
-  if (!reader.ok() || size > limit) return Fail(Code::kCorrupt, "{}: {} bytes are over the limit of {}", what, size, limit);
+  if (!reader.ok() || size > limit)
+    return Fail(Code::kCorrupt, "{}: {} bytes are over the limit of {}", what, size, limit);
   const ByteSpan packed = reader.Raw(reader.remaining());
   // The frame's own idea of its content must agree before anything of that size is allocated.
   if (ZSTD_getFrameContentSize(packed.data(), packed.size()) != size) {
@@ -183,7 +184,8 @@ Result<PatchHead> ReadPatchHead(const PatchBytes& bytes) {
   ByteReader header(covered);
   if (AsText(header.Raw(8)) != kPatchMagic) return Fail(Code::kCorrupt, "not a Skerry patch (no magic at its start)");
   if (const auto version = header.Int<uint32_t>(); version != kPatchVersion) {
-    return Fail(Code::kUnsupported, "patch format version {}, but this program reads version {}", version, kPatchVersion);
+    return Fail(Code::kUnsupported, "patch format version {}, but this program reads version {}", version,
+                kPatchVersion);
   }
   if (header.Int<uint32_t>() != 0) return Fail(Code::kCorrupt, "reserved bytes of the header are not zero");
   const auto features = header.Int<uint64_t>();
@@ -192,8 +194,7 @@ Result<PatchHead> ReadPatchHead(const PatchBytes& bytes) {
                 features & ~kKnownFeatures, kKnownFeatures);
   }
 
-  SKERRY_ASSIGN(const ByteSpan footer_bytes,
-                bytes.Read(bytes.size() - kPatchFooterBytes, kPatchFooterBytes, scratch));
+  SKERRY_ASSIGN(const ByteSpan footer_bytes, bytes.Read(bytes.size() - kPatchFooterBytes, kPatchFooterBytes, scratch));
   const Bytes footer_copy = ToBytes(footer_bytes);
   ByteReader footer(footer_copy);
   const auto blocks_bytes = footer.Int<uint64_t>();

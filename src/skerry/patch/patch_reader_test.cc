@@ -9,8 +9,8 @@ using ::testing::HasSubstr;
 
 TestModel TinyModel() {
   Random random(1);
-  return {.tensors = {RandomTensor("a", DType::kBF16, {40, 50}, random), RandomTensor("b", DType::kF8E4M3, {64}, random),
-                      RandomTensor("c", DType::kF32, {64}, random)},
+  return {.tensors = {RandomTensor("a", DType::kBF16, {40, 50}, random),
+                      RandomTensor("b", DType::kF8E4M3, {64}, random), RandomTensor("c", DType::kF32, {64}, random)},
           .side_files = {}};
 }
 
@@ -36,12 +36,13 @@ struct SmallPatch {
 Result<std::string> Meaning(const Bytes& bytes, const ModelSource& base) {
   SKERRY_ASSIGN(const Patch patch, Patch::FromBytes(bytes));
   SKERRY_ASSIGN(const std::vector<Bytes> tensors, Decoded(patch, base, base.layout()));
-  std::string text = fmt::format("{} {} {} {} {} {} {} {} {}", patch.info().base_model.Hex(), patch.info().target_model.Hex(),
-                                 patch.info().base_layout.Hex(), patch.info().target_layout.Hex(),
-                                 patch.info().base_tensors.Hex(), patch.info().units, patch.info().changed,
-                                 patch.info().blocks, patch.info().structural);
+  std::string text =
+      fmt::format("{} {} {} {} {} {} {} {} {}", patch.info().base_model.Hex(), patch.info().target_model.Hex(),
+                  patch.info().base_layout.Hex(), patch.info().target_layout.Hex(), patch.info().base_tensors.Hex(),
+                  patch.info().units, patch.info().changed, patch.info().blocks, patch.info().structural);
   for (const Bytes& tensor : tensors) text += AsText(tensor);
-  for (const NamedTensor& named : patch.head().names) text += fmt::format("{} {} {}", named.ordinal, named.name, named.shape.size());
+  for (const NamedTensor& named : patch.head().names)
+    text += fmt::format("{} {} {}", named.ordinal, named.name, named.shape.size());
   for (const SideFileChange& file : patch.head().side_files) {
     text += file.path + (file.content ? ToString(*file.content) : "-");
   }
@@ -68,7 +69,8 @@ TEST(PatchReader, RefusesEveryTruncation) {
   const SmallPatch small;
   for (size_t size = 0; size < small.bytes.size(); ++size) {
     EXPECT_THAT(Meaning(Bytes(small.bytes.begin(), small.bytes.begin() + static_cast<ptrdiff_t>(size)), small.source),
-                Fails(Code::kCorrupt)) << size;
+                Fails(Code::kCorrupt))
+        << size;
   }
 }
 
@@ -197,18 +199,25 @@ Bytes WithOneBlock(const Bytes& entry, size_t payload, uint64_t announced_change
 }
 
 TEST(PatchReader, RefusesDirectoriesThatDoNotAddUp) {
-  ASSERT_THAT(Patch::FromBytes(WithOneBlock(DirectoryEntry(0, 1, 1, 5, 20), 20, 5)), Succeeds()) << "the rest differs by one thing";
-  EXPECT_THAT(Patch::FromBytes(WithOneBlock(DirectoryEntry(0, 1, 1, 5, 20), 20, 6)), Fails(Code::kCorrupt, HasSubstr("5 changes")));
-  EXPECT_THAT(Patch::FromBytes(WithOneBlock(DirectoryEntry(0, 1, 1, 5, 20), 21, 5)), Fails(Code::kCorrupt, HasSubstr("20 bytes of 21")));
+  ASSERT_THAT(Patch::FromBytes(WithOneBlock(DirectoryEntry(0, 1, 1, 5, 20), 20, 5)), Succeeds())
+      << "the rest differs by one thing";
+  EXPECT_THAT(Patch::FromBytes(WithOneBlock(DirectoryEntry(0, 1, 1, 5, 20), 20, 6)),
+              Fails(Code::kCorrupt, HasSubstr("5 changes")));
+  EXPECT_THAT(Patch::FromBytes(WithOneBlock(DirectoryEntry(0, 1, 1, 5, 20), 21, 5)),
+              Fails(Code::kCorrupt, HasSubstr("20 bytes of 21")));
   EXPECT_THAT(Patch::FromBytes(WithOneBlock(DirectoryEntry(0, 1, 1, 5, 20), 19, 5)), Fails(Code::kCorrupt));
   EXPECT_THAT(Patch::FromBytes(WithOneBlock(DirectoryEntry(0, 1, 1, 5, 20), 20, 5, 2)), Fails(Code::kCorrupt));
-  EXPECT_THAT(Patch::FromBytes(WithOneBlock(DirectoryEntry(0, 1, 2, 5, 20), 20, 5)), Fails(Code::kCorrupt, HasSubstr("method 2")));
-  EXPECT_THAT(Patch::FromBytes(WithOneBlock(DirectoryEntry(0, 65, 1, 5, 20), 20, 5)), Fails(Code::kCorrupt, HasSubstr("65 cells")));
-  EXPECT_THAT(Patch::FromBytes(WithOneBlock(DirectoryEntry(0, 1, 1, 0, 20), 20, 0)), Fails(Code::kCorrupt, HasSubstr("0 changes")));
+  EXPECT_THAT(Patch::FromBytes(WithOneBlock(DirectoryEntry(0, 1, 2, 5, 20), 20, 5)),
+              Fails(Code::kCorrupt, HasSubstr("method 2")));
+  EXPECT_THAT(Patch::FromBytes(WithOneBlock(DirectoryEntry(0, 65, 1, 5, 20), 20, 5)),
+              Fails(Code::kCorrupt, HasSubstr("65 cells")));
+  EXPECT_THAT(Patch::FromBytes(WithOneBlock(DirectoryEntry(0, 1, 1, 0, 20), 20, 0)),
+              Fails(Code::kCorrupt, HasSubstr("0 changes")));
   EXPECT_THAT(Patch::FromBytes(WithOneBlock(DirectoryEntry(~uint64_t{0}, 1, 1, 5, 20), 20, 5)), Fails(Code::kCorrupt));
   EXPECT_THAT(Patch::FromBytes(WithOneBlock(DirectoryEntry(0, 1, 1, 5, ~uint64_t{0}), 20, 5)), Fails(Code::kCorrupt));
   EXPECT_THAT(Patch::FromBytes(WithOneBlock(DirectoryEntry(0, 1, 1, 5, 20), 20, ~uint64_t{0})), Fails(Code::kCorrupt));
-  EXPECT_THAT(Patch::FromBytes(WithOneBlock(DirectoryEntry(0, 1, 1, 5, 20), 20, 5, ~uint64_t{0})), Fails(Code::kCorrupt));
+  EXPECT_THAT(Patch::FromBytes(WithOneBlock(DirectoryEntry(0, 1, 1, 5, 20), 20, 5, ~uint64_t{0})),
+              Fails(Code::kCorrupt));
   // Over-long varints: 0 as 80 00.
   Bytes over_long = DirectoryEntry(0, 1, 1, 5, 20);
   over_long[0] = std::byte{0x80};
@@ -220,9 +229,12 @@ TEST(PatchReader, RefusesBlocksThatLeaveTheirTensor) {
   const Layout layout = ModelSource(TinyModel()).layout();
   const auto placed = [&](const Bytes& bytes) { return Must(Patch::FromBytes(bytes)).Place(layout); };
   EXPECT_THAT(placed(WithOneBlock(DirectoryEntry(2, 1, 1, 5, 20), 20, 5)), Succeeds()) << "the third tensor";
-  EXPECT_THAT(placed(WithOneBlock(DirectoryEntry(3, 1, 1, 5, 20), 20, 5)), Fails(Code::kCorrupt)) << "there is no fourth";
-  EXPECT_THAT(placed(WithOneBlock(DirectoryEntry(0, 2, 1, 5, 20), 20, 5)), Fails(Code::kCorrupt, HasSubstr("within one tensor")));
-  EXPECT_THAT(placed(WithOneBlock(DirectoryEntry(1, 1, 1, 65, 20), 20, 65)), Fails(Code::kCorrupt, HasSubstr("65 changes among 64 units")));
+  EXPECT_THAT(placed(WithOneBlock(DirectoryEntry(3, 1, 1, 5, 20), 20, 5)), Fails(Code::kCorrupt))
+      << "there is no fourth";
+  EXPECT_THAT(placed(WithOneBlock(DirectoryEntry(0, 2, 1, 5, 20), 20, 5)),
+              Fails(Code::kCorrupt, HasSubstr("within one tensor")));
+  EXPECT_THAT(placed(WithOneBlock(DirectoryEntry(1, 1, 1, 65, 20), 20, 65)),
+              Fails(Code::kCorrupt, HasSubstr("65 changes among 64 units")));
 }
 
 TEST(PatchReader, PlacesNothingInALayoutWithAnotherNumberOfUnits) {
@@ -237,8 +249,8 @@ TEST(PatchReader, RefusesUnsafeSideFilePaths) {
     return Patch::FromBytes(PatchBetween(source, source, {}, {{.path = std::string(path), .content = Bytes(1)}}));
   };
   EXPECT_THAT(with_path("folder/config.json"), Succeeds());
-  for (const char* path : {"", "/etc/passwd", "../x", "a/../x", "a//b", ".hidden", "a/.git/config", "a\\b", "a\"b", "a\nb",
-                           "model.safetensors", "./a", "a/"}) {
+  for (const char* path : {"", "/etc/passwd", "../x", "a/../x", "a//b", ".hidden", "a/.git/config", "a\\b", "a\"b",
+                           "a\nb", "model.safetensors", "./a", "a/"}) {
     EXPECT_THAT(with_path(path), Fails(Code::kCorrupt)) << path;
   }
   EXPECT_THAT(with_path(std::string(1025, 'x')), Fails(Code::kCorrupt));
@@ -248,8 +260,9 @@ TEST(PatchReader, RefusesUnsafeSideFilePaths) {
 TEST(PatchReader, RefusesSideFilesTwiceOrOutOfOrder) {
   const ModelSource source(TinyModel());
   const auto with_paths = [&](std::string first, std::string second) {
-    return Patch::FromBytes(PatchBetween(source, source, {}, {{.path = std::move(first), .content = Bytes(1)},
-                                                              {.path = std::move(second), .content = std::nullopt}}));
+    return Patch::FromBytes(PatchBetween(
+        source, source, {},
+        {{.path = std::move(first), .content = Bytes(1)}, {.path = std::move(second), .content = std::nullopt}}));
   };
   EXPECT_THAT(with_paths("a", "b"), Succeeds());
   EXPECT_THAT(with_paths("a", "a"), Fails(Code::kCorrupt, HasSubstr("'a'")));

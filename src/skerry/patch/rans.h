@@ -17,9 +17,9 @@ namespace skerry {
 inline constexpr uint32_t kRansLow = 1u << 16;  // states stay in [2^16, 2^32)
 inline constexpr size_t kRansPadding = 4;       // words
 
-// The encoder runs over the symbols last to first and writes words into a buffer from its end to its beginning, so that they
-// stand there in decoding order. The buffer must have room for one word a symbol, and one more. Renormalisation is free of
-// branches: whether a word is due is as good as random.
+// The encoder runs over the symbols last to first and writes words into a buffer from its end to its beginning, so that
+// they stand there in decoding order. The buffer must have room for one word a symbol, and one more. Renormalisation is
+// free of branches: whether a word is due is as good as random.
 class RansEncoder {
  public:
   explicit RansEncoder(std::vector<uint16_t>& buffer) : end_(buffer.data() + buffer.size()), next_(end_ - 1) {}
@@ -50,7 +50,8 @@ class RansDecoder {
 
   uint32_t Get(uint32_t& state, const SymbolTable& table) {
     const uint32_t symbol = table.SymbolAt(state);
-    state = table.frequency(symbol) * (state >> kProbabilityBits) + (state & (kProbabilityOne - 1)) - table.start(symbol);
+    state =
+        table.frequency(symbol) * (state >> kProbabilityBits) + (state & (kProbabilityOne - 1)) - table.start(symbol);
     const bool low = state < kRansLow;
     const uint32_t refilled = state << 16 | *next_;
     state = low ? refilled : state;

@@ -16,8 +16,8 @@ std::map<std::string, std::string> Compared(const std::map<std::string, std::str
   WriteCheckpoint(model, directory / "b");
   std::map<std::string, std::string> changes;
   std::string previous;
-  for (const SideFileChange& change : Must(CompareSideFiles(Must(Checkpoint::Open(directory / "a")),
-                                                            Must(Checkpoint::Open(directory / "b"))))) {
+  for (const SideFileChange& change :
+       Must(CompareSideFiles(Must(Checkpoint::Open(directory / "a")), Must(Checkpoint::Open(directory / "b"))))) {
     EXPECT_LT(previous, change.path);
     previous = change.path;
     changes[change.path] = change.content ? ToString(*change.content) : "removed";

@@ -27,14 +27,15 @@ int PairsFor(uint64_t changed) { return changed >= kTwoPairsFrom ? 2 : 1; }
 
 uint64_t WordAt(ByteSpan bytes, size_t word) {
   const size_t at = word * 8;
-  if (at + 8 <= bytes.size()) [[likely]] return LoadLe<uint64_t>(bytes.data() + at);
+  if (at + 8 <= bytes.size()) [[likely]]
+    return LoadLe<uint64_t>(bytes.data() + at);
   uint64_t value = 0;
   std::memcpy(&value, bytes.data() + at, bytes.size() - at);
   return value;
 }
 
-// New values from ranks, and by how much they move the tensor's digest: changes of one 64-bit word are gathered, and its
-// old and new value mixed once. False when a rank is wider than the dtype.
+// New values from ranks, and by how much they move the tensor's digest: changes of one 64-bit word are gathered, and
+// its old and new value mixed once. False when a rank is wider than the dtype.
 template <typename T>
 bool TakeSteps(const Scratch& scratch, bool sign_magnitude, ByteSpan before, uint64_t first_word, BlockChanges& changes,
                RunningDigest& moved) {
@@ -42,30 +43,33 @@ bool TakeSteps(const Scratch& scratch, bool sign_magnitude, ByteSpan before, uin
   constexpr int kBits = 8 * sizeof(T);
   const size_t count = scratch.ranks.size();
   changes.values.resize(count * sizeof(T));
+  // Everything that the loop touches in locals: it runs for each changed element.
   std::byte* const out = changes.values.data();
+  const uint32_t* const positions = changes.positions.data();
+  const uint32_t* const ranks = scratch.ranks.data();
   const uint64_t* escaped = scratch.escaped.data();
+  RunningDigest sum;
   uint32_t worst = 0;
   for (size_t i = 0; i < count;) {
-    const size_t word = changes.positions[i] / kPerWord;
+    const uint32_t word = positions[i] / kPerWord;
     const uint64_t old_word = WordAt(before, word);
     uint64_t new_word = old_word;
     do {
-      const int shift = static_cast<int>(changes.positions[i] % kPerWord) * kBits;
+      const int shift = static_cast<int>(positions[i] % kPerWord) * kBits;
       const T old_value = static_cast<T>(old_word >> shift);
-      const uint32_t rank = scratch.ranks[i];
-      T value;
-      if (rank == kEscapedRank) [[unlikely]] {
+      T value = AfterStep(old_value, ranks[i], sign_magnitude);
+      if (ranks[i] == kEscapedRank) [[unlikely]] {
         value = static_cast<T>(*escaped++);
       } else {
-        worst |= rank;
-        value = AfterStep(old_value, rank, sign_magnitude);
+        worst |= ranks[i];
       }
       new_word ^= static_cast<uint64_t>(static_cast<T>(old_value ^ value)) << shift;
       StoreLe(out + i * sizeof(T), value);
       ++i;
-    } while (i < count && changes.positions[i] / kPerWord == word);
-    moved += MixWord(first_word + word, new_word) - MixWord(first_word + word, old_word);
+    } while (i < count && positions[i] / kPerWord == word);
+    sum += MixWord(first_word + word, new_word) - MixWord(first_word + word, old_word);
   }
+  moved += sum;
   return worst <= std::numeric_limits<T>::max();
 }
 
@@ -151,7 +155,7 @@ Status DecodeSparseFlat(ByteSpan payload, uint64_t units, uint64_t count, DType 
   uint32_t* const ranks = scratch.ranks.data();
   const std::byte* const old = before.data();
   uint64_t next = 0;
-  const auto decode_one = [&](States& pair, uint64_t i) {
+  const auto decode_one = [&](States& pair, uint64_t i) __attribute__((always_inline)) {
     uint64_t quotient = decoder.Get(pair.gap, gap_table);
     if (quotient == kGapEscape) [[unlikely]] {
       uint32_t symbol = 0;
@@ -163,7 +167,8 @@ Status DecodeSparseFlat(ByteSpan payload, uint64_t units, uint64_t count, DType 
     }
     const uint32_t value = decoder.Get(pair.value, value_table);
     const uint64_t position = next + (quotient << low_bits) + bits.Get(low_bits);
-    if (position >= units || !decoder.ok()) [[unlikely]] return false;
+    if (position >= units || !decoder.ok()) [[unlikely]]
+      return false;
     __builtin_prefetch(old + position * unit);
     positions[i] = static_cast<uint32_t>(position);
     next = position + 1;

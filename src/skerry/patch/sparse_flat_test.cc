@@ -64,8 +64,11 @@ Block MakeBlock(DType dtype, uint64_t units, std::vector<uint32_t> positions, Ra
   Block block{dtype, units, std::move(positions), RandomBytes(units * unit, random), {}, {}};
   block.after = block.before;
   for (const uint32_t position : block.positions) {
-    TestTensor one{"", dtype, {1}, Bytes(block.after.begin() + static_cast<ptrdiff_t>(position * unit),
-                                         block.after.begin() + static_cast<ptrdiff_t>((position + 1) * unit))};
+    TestTensor one{"",
+                   dtype,
+                   {1},
+                   Bytes(block.after.begin() + static_cast<ptrdiff_t>(position * unit),
+                         block.after.begin() + static_cast<ptrdiff_t>((position + 1) * unit))};
     one.dtype = dtype == DType::kBool ? DType::kU8 : dtype;
     Nudge(one, 1, random);
     std::copy(one.bytes.begin(), one.bytes.end(), block.after.begin() + static_cast<ptrdiff_t>(position * unit));
@@ -156,8 +159,8 @@ TEST(FieldCase, A10_APositionBeyondTheBlockIsRefused) {
     block.payload.clear();
     const std::vector<uint32_t> positions = {beyond};
     EncodeSparseFlat(100, positions, std::vector<StepToken>{{.symbol = 0}}, SomeTable(), block.payload);
-    EXPECT_THAT(block.Decode(block.payload),
-                Fails(Code::kCorrupt, AnyOf(HasSubstr("beyond the block's 100 units"), HasSubstr("longer than its block"))))
+    EXPECT_THAT(block.Decode(block.payload), Fails(Code::kCorrupt, AnyOf(HasSubstr("beyond the block's 100 units"),
+                                                                         HasSubstr("longer than its block"))))
         << beyond;
   }
 }

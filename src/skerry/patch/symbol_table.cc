@@ -21,7 +21,8 @@ SymbolTable::Frequencies SymbolTable::Normalise(std::span<const uint64_t, kSymbo
   constexpr uint64_t kShare = kProbabilityOne - kSymbols;  // what is divided after every symbol got its 1
   uint32_t sum = 0;
   for (int s = 0; s < kSymbols; ++s) {
-    const auto share = total == 0 ? 0 : static_cast<uint64_t>(static_cast<unsigned __int128>(counts[s]) * kShare / total);
+    const auto share =
+        total == 0 ? 0 : static_cast<uint64_t>(static_cast<unsigned __int128>(counts[s]) * kShare / total);
     frequencies[s] = static_cast<uint16_t>(1 + share);
     sum += frequencies[s];
   }

@@ -34,7 +34,8 @@ class SymbolTable {
     return static_cast<uint32_t>((static_cast<unsigned __int128>(x) * r.factor) >> 64) + r.addend * x;
   }
 
-  // The decoder's look-up: the symbol at x mod 4096. One byte a slot keeps two tables and the data in the first-level cache.
+  // The decoder's look-up: the symbol at x mod 4096. One byte a slot keeps two tables and the data in the first-level
+  // cache.
   uint32_t SymbolAt(uint32_t x) const { return symbols_[x & (kProbabilityOne - 1)]; }
 
   // The serialised form in a patch: count of symbols up to the last used one, then a varint a frequency.

@@ -74,8 +74,9 @@ TEST(SymbolTable, DividesExactlyByEveryFrequency) {
     frequencies[1] = static_cast<uint16_t>(kProbabilityOne - frequency);
     const SymbolTable table(frequencies);
     const uint32_t top = ~uint32_t{0};
-    for (const uint32_t x : {0u, 1u, frequency - 1, frequency, frequency + 1, top, top - 1, top / frequency * frequency,
-                             top / frequency * frequency - 1, static_cast<uint32_t>(random()), static_cast<uint32_t>(random())}) {
+    for (const uint32_t x :
+         {0u, 1u, frequency - 1, frequency, frequency + 1, top, top - 1, top / frequency * frequency,
+          top / frequency * frequency - 1, static_cast<uint32_t>(random()), static_cast<uint32_t>(random())}) {
       ASSERT_EQ(table.Divide(x, 0), x / frequency) << x << " / " << frequency;
     }
   }

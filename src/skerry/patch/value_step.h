@@ -14,7 +14,8 @@
 
 namespace skerry {
 
-// All three are free of branches: the signs of steps are random, and a wrongly predicted branch costs more than the rest.
+// All three are free of branches: the signs of steps are random, and a wrongly predicted branch costs more than the
+// rest.
 template <std::unsigned_integral T>
 constexpr T Ordered(T bits, bool sign_magnitude) {
   constexpr int kSignBit = std::numeric_limits<T>::digits - 1;

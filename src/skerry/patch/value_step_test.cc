@@ -37,8 +37,8 @@ TEST(ValueStep, IsLosslessForAllPairsOf8BitValues) {
 }
 
 TEST(ValueStep, IsLosslessForAll16BitValuesFromTellingOnes) {
-  const std::vector<uint16_t> telling = {0x0000, 0x8000, 0x0001, 0x8001, 0x3F80, 0xBF80, 0x7F80, 0xFF80,
-                                         0x7F81, 0x7FC0, 0xFFC1, 0x7FFF, 0xFFFF, 0x1234};
+  const std::vector<uint16_t> telling = {0x0000, 0x8000, 0x0001, 0x8001, 0x3F80, 0xBF80, 0x7F80,
+                                         0xFF80, 0x7F81, 0x7FC0, 0xFFC1, 0x7FFF, 0xFFFF, 0x1234};
   for (const bool sign_magnitude : {false, true}) {
     for (const uint16_t one : telling) {
       for (int other = 0; other < 65536; ++other) {

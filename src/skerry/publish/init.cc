@@ -41,7 +41,8 @@ Result<InitReceipt> InitRun(const Board& board, const RunId& run, const Checkpoi
   if (existing) {
     SKERRY_ASSIGN(const Manifest first, board.ReadManifest(existing->head, Version(0)));
     if (first.model != receipt.model || first.layout != receipt.layout) {
-      return Fail(Code::kConflict, "run {} exists with base {}, not {}", run, first.model.Short(), receipt.model.Short());
+      return Fail(Code::kConflict, "run {} exists with base {}, not {}", run, first.model.Short(),
+                  receipt.model.Short());
     }
     for (const AnchorFile& file : first.anchor->files) receipt.bytes += file.object.size;
     const auto described = board.ReadRun(run);

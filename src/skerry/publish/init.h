@@ -22,8 +22,8 @@ struct InitReceipt {
   bool created = false;  // false: the run was there already, with the same base
 };
 
-// Steps: objects of the anchor, layout, digests; run.json; manifest of version 0; head (create if absent). A crash before the
-// last one leaves objects that the next call takes over. kConflict when the run exists with another base.
+// Steps: objects of the anchor, layout, digests; run.json; manifest of version 0; head (create if absent). A crash
+// before the last one leaves objects that the next call takes over. kConflict when the run exists with another base.
 Result<InitReceipt> InitRun(const Board& board, const RunId& run, const Checkpoint& base, BaseMode mode, int threads,
                             const Clock& clock, Progress& progress);
 

@@ -1,6 +1,6 @@
 #include "skerry/publish/init.h"
 
-#include "skerry/publish/publish_testing.h"
+#include "tests/testing/publishing.h"
 
 namespace skerry {
 namespace {

@@ -30,7 +30,12 @@ class Publication {
  public:
   Publication(const Board& board, const RunId& run, const Checkpoint& checkpoint, const PublishOptions& options,
               const Clock& clock, Progress& progress)
-      : board_(board), run_(run), checkpoint_(checkpoint), options_(options), clock_(clock), progress_(progress),
+      : board_(board),
+        run_(run),
+        checkpoint_(checkpoint),
+        options_(options),
+        clock_(clock),
+        progress_(progress),
         snapshot_directory_(options.state_directory / "snapshot"),
         spool_(options.state_directory / "spool.skerry") {}
 
@@ -64,7 +69,8 @@ Result<bool> Publication::TakenAlready(const HeadAt& at) {
   SKERRY_ASSIGN(const std::vector<RunningDigest> digests, DigestTensors(checkpoint_, options_.threads, progress_));
   const Digest model = ModelDigest(checkpoint_.layout().tensors_digest(), digests);
   SKERRY_ASSIGN(const std::vector<SideFile> side_files, DescribeSideFiles(checkpoint_));
-  if (model != manifest.model || checkpoint_.layout().digest() != manifest.layout || side_files != manifest.side_files) {
+  if (model != manifest.model || checkpoint_.layout().digest() != manifest.layout ||
+      side_files != manifest.side_files) {
     return Fail(Code::kConflict, "version {} of run {} is published with model digest {}, not {}{}", *options_.version,
                 run_, manifest.model.Short(), model.Short(),
                 model == manifest.model ? ": side files or file layout differ" : "");
@@ -170,7 +176,8 @@ Result<PublishReceipt> Publication::Run() {
   SKERRY_TRY(MakeDirectories(options_.state_directory));
   auto lock = FileLock::TryAcquire(options_.state_directory / "lock");
   if (!lock && lock.error().code == Code::kConflict) {
-    return Fail(Code::kConflict, "another publisher is at work with state directory {}", options_.state_directory.string());
+    return Fail(Code::kConflict, "another publisher is at work with state directory {}",
+                options_.state_directory.string());
   }
   if (!lock) return tl::unexpected<Error>(std::move(lock).error());
   SweepTemporaries(options_.state_directory);

@@ -29,7 +29,7 @@ struct PublishReceipt {
   Digest model;
   uint64_t elements = 0, changed = 0, tensors_changed = 0;
   uint64_t patch_bytes = 0, checkpoint_bytes = 0;
-  std::string warning;  // something that the next publish has to mend; the version itself is out
+  std::string warning;          // something that the next publish has to mend; the version itself is out
   double snapshot_seconds = 0;  // bringing the snapshot to the head
   double diff_seconds = 0;      // of the elapsed encode time, the share of comparing and digesting
   double encode_seconds = 0;    // the rest of it
@@ -44,9 +44,9 @@ struct PublishReceipt {
 //   4. move the head by compare-and-swap          crash: published
 //   5. store the manifest's alias                 crash: the next publisher mends it
 //   6. the snapshot follows                       crash: the next publish catches up from the board
-// The snapshot never runs ahead of the head, so a failed publish loses nothing. Who finds the head moved by somebody else
-// between 1 and 4 gets kConflict, and what the winner wrote is untouched. Without `version`, publishing the head's own
-// bytes again is a no-op; with it, a number that is taken by other bytes is kConflict.
+// The snapshot never runs ahead of the head, so a failed publish loses nothing. Who finds the head moved by somebody
+// else between 1 and 4 gets kConflict, and what the winner wrote is untouched. Without `version`, publishing the head's
+// own bytes again is a no-op; with it, a number that is taken by other bytes is kConflict.
 Result<PublishReceipt> Publish(const Board& board, const RunId& run, const Checkpoint& checkpoint,
                                const PublishOptions& options, const Clock& clock, Progress& progress);
 

@@ -1,6 +1,6 @@
 #include "skerry/publish/publisher.h"
 
-#include "skerry/publish/publish_testing.h"
+#include "tests/testing/publishing.h"
 
 namespace skerry {
 namespace {
@@ -130,8 +130,9 @@ TEST_F(PublisherFieldCase, A7_TheAnchorHoldsEveryTensorAndSideFile) {
   ASSERT_TRUE(base.anchor);
   std::vector<std::string> files;
   for (const AnchorFile& file : base.anchor->files) files.push_back(file.path);
-  EXPECT_THAT(files, ::testing::UnorderedElementsAre("config.json", "tokenizer.json", "model.safetensors.index.json",
-                                                     "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"));
+  EXPECT_THAT(files,
+              ::testing::UnorderedElementsAre("config.json", "tokenizer.json", "model.safetensors.index.json",
+                                              "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"));
   ExpectEveryVersionComesOut(run_);
 }
 
@@ -161,14 +162,16 @@ TEST_F(PublisherTest, AnAskedNumberThatIsTakenIsANoOpForTheSameBytesAndAConflict
   EXPECT_EQ(again.version, Version(1));
   Step();
   EXPECT_THAT(Publish(run_, {.version = Version(1)}), Fails(Code::kConflict, HasSubstr("version 1")));
-  EXPECT_THAT(Publish(run_, {.version = Version(3)}), Fails(Code::kInvalid, AllOf(HasSubstr("the next one is 2"), HasSubstr("3"))));
+  EXPECT_THAT(Publish(run_, {.version = Version(3)}),
+              Fails(Code::kInvalid, AllOf(HasSubstr("the next one is 2"), HasSubstr("3"))));
   EXPECT_EQ(HeadOf(run_), Version(1));
 }
 
 TEST_F(PublisherFieldCase, F1_APublishThatFailsAfterEncodingLosesNothing) {
   Step();
   Must(Publish(run_));
-  for (const char* failpoint : {"publish.encoded:errno=28", "publish.patch_stored:errno=28", "publish.manifest_stored:errno=28"}) {
+  for (const char* failpoint :
+       {"publish.encoded:errno=28", "publish.patch_stored:errno=28", "publish.manifest_stored:errno=28"}) {
     Step();
     {
       const WithFailpoints with(failpoint);
@@ -303,7 +306,8 @@ TEST_F(PublisherFieldCase, D8_TwoRunsOnOneBoardDoNotMix) {
   ExpectEveryVersionComesOut(other);
   Must(CatchUp(run_, directory_ / "reader"));
   const auto before = FilesOf(directory_ / "reader");
-  EXPECT_THAT(CatchUp(other, directory_ / "reader"), Fails(Code::kMismatch, AllOf(HasSubstr("grpo-1"), HasSubstr("grpo-2"))));
+  EXPECT_THAT(CatchUp(other, directory_ / "reader"),
+              Fails(Code::kMismatch, AllOf(HasSubstr("grpo-1"), HasSubstr("grpo-2"))));
   EXPECT_EQ(FilesOf(directory_ / "reader"), before);
 }
 

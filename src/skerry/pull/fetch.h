@@ -10,8 +10,8 @@
 
 namespace skerry {
 
-// How long to wait for what a manifest names but the store does not show yet: network file systems show a new directory up to half a
-// minute late, replicas later. `sleep` is injected so that tests own the time.
+// How long to wait for what a manifest names but the store does not show yet: network file systems show a new directory
+// up to half a minute late, replicas later. `sleep` is injected so that tests own the time.
 struct Patience {
   std::chrono::milliseconds limit{60'000};
   std::function<void(std::chrono::milliseconds)> sleep;  // empty: really sleeps
@@ -22,8 +22,8 @@ struct Patience {
 };
 
 // Fetches `object` to `path`: streams to `path`.part (continuing one that is there), checks size and SHA-256, fsyncs,
-// renames. A `path` that exists already and has the right content is left alone. kCorrupt when the bytes are wrong, and then
-// nothing stands at `path`. Returns the bytes that were transferred.
+// renames. A `path` that exists already and has the right content is left alone. kCorrupt when the bytes are wrong, and
+// then nothing stands at `path`. Returns the bytes that were transferred.
 Result<uint64_t> FetchObject(const Board& board, const ObjectRef& object, const Path& path, const Patience& patience,
                              Progress& progress);
 

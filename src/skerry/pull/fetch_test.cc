@@ -30,7 +30,8 @@ struct Waiting {
 TEST(Patience, DoesNotWaitForWhatSucceedsOrCanNotBeMendedByWaiting) {
   Waiting waiting;
   EXPECT_THAT(waiting.patience.Retry("x", [] { return Status(); }), Succeeds());
-  for (const Code code : {Code::kCorrupt, Code::kConflict, Code::kInvalid, Code::kMismatch, Code::kIo, Code::kNoSpace, Code::kUnsupported}) {
+  for (const Code code : {Code::kCorrupt, Code::kConflict, Code::kInvalid, Code::kMismatch, Code::kIo, Code::kNoSpace,
+                          Code::kUnsupported}) {
     EXPECT_THAT(waiting.patience.Retry("x", [&]() -> Status { return Fail(code, "no"); }), Fails(code));
   }
   EXPECT_TRUE(waiting.pauses.empty());
@@ -39,10 +40,13 @@ TEST(Patience, DoesNotWaitForWhatSucceedsOrCanNotBeMendedByWaiting) {
 TEST(Patience, WaitsLongerEachTimeUntilItIsThere) {
   Waiting waiting;
   int attempts = 0;
-  EXPECT_THAT(waiting.patience.Retry("x", [&]() -> Status {
-                if (++attempts < 4) return Fail(attempts % 2 == 0 ? Code::kNotFound : Code::kUnavailable, "not yet");
-                return {};
-              }),
+  EXPECT_THAT(waiting.patience.Retry("x",
+                                     [&]() -> Status {
+                                       if (++attempts < 4)
+                                         return Fail(attempts % 2 == 0 ? Code::kNotFound : Code::kUnavailable,
+                                                     "not yet");
+                                       return {};
+                                     }),
               Succeeds());
   EXPECT_THAT(waiting.pauses, ElementsAre(milliseconds(100), milliseconds(200), milliseconds(400)));
 }
@@ -50,10 +54,11 @@ TEST(Patience, WaitsLongerEachTimeUntilItIsThere) {
 TEST(Patience, GivesUpAtItsLimitNamingWhatItWaitedFor) {
   Waiting waiting;
   int attempts = 0;
-  EXPECT_THAT(waiting.patience.Retry("version 7", [&]() -> Status {
-                ++attempts;
-                return Fail(Code::kNotFound, "no such object");
-              }),
+  EXPECT_THAT(waiting.patience.Retry("version 7",
+                                     [&]() -> Status {
+                                       ++attempts;
+                                       return Fail(Code::kNotFound, "no such object");
+                                     }),
               Fails(Code::kUnavailable, AllOf(HasSubstr("version 7"), HasSubstr("no such object"))));
   EXPECT_EQ(waiting.Total(), milliseconds(5000)) << "all of it and no more";
   EXPECT_EQ(attempts, static_cast<int>(waiting.pauses.size()) + 1) << "a last attempt after the last pause";
@@ -73,7 +78,10 @@ class FetchTest : public ::testing::Test {
   Bytes content_ = RandomBytes((9 << 20) + 5, random_);  // three chunks
   std::shared_ptr<MemoryStore> store_ = std::make_shared<MemoryStore>();
   Board board_ = Must(Board::Create(store_));
-  ObjectRef object_{.key = "runs/r/anchors/000000000/model.safetensors", .uri = {}, .size = content_.size(), .sha256 = Sha256::Of(content_)};
+  ObjectRef object_{.key = "runs/r/anchors/000000000/model.safetensors",
+                    .uri = {},
+                    .size = content_.size(),
+                    .sha256 = Sha256::Of(content_)};
   TempDir directory_;
   Path path_ = directory_ / "sub" / "model.safetensors";
   Waiting waiting_;

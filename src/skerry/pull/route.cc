@@ -33,8 +33,9 @@ Result<Route> PlanRoute(const Board& board, const Head& head, Version target, co
   while (true) {
     if (have && have->version == manifest.version) {
       if (have->model != manifest.model) {
-        return Fail(Code::kMismatch, "version {} here has model digest {}, but version {} of run {} on the board has {}",
-                    have->version, have->model.Short(), manifest.version, manifest.run, manifest.model.Short());
+        return Fail(Code::kMismatch,
+                    "version {} here has model digest {}, but version {} of run {} on the board has {}", have->version,
+                    have->model.Short(), manifest.version, manifest.run, manifest.model.Short());
       }
       if (!best || at_hand.bytes < best->bytes) best = at_hand;
       break;

@@ -14,7 +14,8 @@ struct Have {
   Digest model;
 };
 
-// Either begins at an anchor (a full version that is fetched whole) or at what the reader has; then deltas, oldest first.
+// Either begins at an anchor (a full version that is fetched whole) or at what the reader has; then deltas, oldest
+// first.
 struct Route {
   Manifest target;
   std::optional<Manifest> anchor;
@@ -22,12 +23,13 @@ struct Route {
   uint64_t bytes = 0;            // to fetch
 };
 
-// The cheapest route by bytes to `target`, which is not after `head`. Manifests are read backwards from the target, each checked against
-// its child's record of it, so a route is as trustworthy as the head. kMismatch when the reader's version is not the
-// board's version of that number.
+// The cheapest route by bytes to `target`, which is not after `head`. Manifests are read backwards from the target,
+// each checked against its child's record of it, so a route is as trustworthy as the head. kMismatch when the reader's
+// version is not the board's version of that number.
 Result<Route> PlanRoute(const Board& board, const Head& head, Version target, const std::optional<Have>& have);
 
-// The edge of kind `delta` that leads to this version from the one before; kUnsupported when it has none that this program knows.
+// The edge of kind `delta` that leads to this version from the one before; kUnsupported when it has none that this
+// program knows.
 Result<Edge> DeltaEdge(const Manifest& manifest);
 
 }  // namespace skerry

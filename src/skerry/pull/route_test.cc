@@ -24,9 +24,12 @@ class RouteTest : public ::testing::Test {
     if (!version.IsBase()) manifest.edges[0].objects[0].size = delta_bytes;
     if (anchor_bytes > 0) {
       nearest_anchor_ = version;
-      manifest.anchor = Anchor{.files = {{.path = "model.safetensors",
-                                          .object = {.key = AnchorKey(run_, version, Sha256::Of("weights"), "model.safetensors").value(), .uri = {}, .size = anchor_bytes,
-                                                     .sha256 = Sha256::Of("weights")}}}};
+      manifest.anchor = Anchor{
+          .files = {{.path = "model.safetensors",
+                     .object = {.key = AnchorKey(run_, version, Sha256::Of("weights"), "model.safetensors").value(),
+                                .uri = {},
+                                .size = anchor_bytes,
+                                .sha256 = Sha256::Of("weights")}}}};
     }
     manifest.nearest_anchor = nearest_anchor_;
     manifests_.push_back(manifest);
@@ -111,8 +114,9 @@ TEST_F(RouteTest, AVersionAfterTheTargetDoesNotHelp) {
 TEST_F(RouteTest, AnotherModelUnderTheSameNumberIsAMismatch) {
   Publish(0, 1000);
   Publish(10);
-  EXPECT_THAT(PlanRoute(board_, head_, Version(1), Have{Version(1), Sha256::Of("other")}),
-              Fails(Code::kMismatch, AllOf(HasSubstr(Sha256::Of("other").Short()), HasSubstr(manifests_[1].model.Short()))));
+  EXPECT_THAT(
+      PlanRoute(board_, head_, Version(1), Have{Version(1), Sha256::Of("other")}),
+      Fails(Code::kMismatch, AllOf(HasSubstr(Sha256::Of("other").Short()), HasSubstr(manifests_[1].model.Short()))));
 }
 
 TEST_F(RouteTest, AVersionAfterTheHeadIsRefused) {

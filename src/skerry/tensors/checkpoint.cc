@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::string_view kIndexSuffix = ".safetensors.index.json";
 // Weights in other containers: not part of what Skerry ships.
-constexpr std::array<std::string_view, 10> kOtherWeights = {".bin", ".pt",   ".pth",     ".ckpt", ".gguf",
+constexpr std::array<std::string_view, 10> kOtherWeights = {".bin",  ".pt", ".pth",     ".ckpt", ".gguf",
                                                             ".onnx", ".h5", ".msgpack", ".npz",  ".ot"};
 
 struct Listing {
@@ -48,9 +48,9 @@ Result<Listing> ListDirectory(const Path& directory) {
     if (const Status safe = CheckRelativePath(name); !safe) {
       listing.warnings.push_back(safe.error().message + "; left out");
     } else if (other_weights || entry.file_size(error) > kMaxSideFileBytes) {
-      listing.warnings.push_back(fmt::format("{} is left out: {}", name,
-                                             other_weights ? "not a safetensors file"
-                                                           : "larger than a side file may be (64 MiB)"));
+      listing.warnings.push_back(
+          fmt::format("{} is left out: {}", name,
+                      other_weights ? "not a safetensors file" : "larger than a side file may be (64 MiB)"));
     } else {
       listing.side_files.push_back({name, entry.file_size(error)});
     }
@@ -109,7 +109,8 @@ Result<Checkpoint> Checkpoint::Open(const Path& directory) {
   } else if (listing.shards.empty()) {
     return Fail(Code::kInvalid, "{} holds no .safetensors file and no index", directory.string());
   } else {
-    return Fail(Code::kInvalid, "{} holds {} .safetensors files ({}) but no model.safetensors.index.json to say which belong",
+    return Fail(Code::kInvalid,
+                "{} holds {} .safetensors files ({}) but no model.safetensors.index.json to say which belong",
                 directory.string(), listing.shards.size(), Join(listing.shards, 3));
   }
 

@@ -37,8 +37,9 @@ using CheckpointFieldCase = CheckpointTest;
 TEST_F(CheckpointTest, ReadsTheSameTensorsInEveryForm) {
   WriteCheckpoint(model_, path_);
   const Digest model = ModelOf(Must(Checkpoint::Open(path_)));
-  for (const CheckpointForm& form : {CheckpointForm{}, CheckpointForm{.shards = 2}, CheckpointForm{.shards = 5, .reversed = true},
-                                     CheckpointForm{.metadata = std::nullopt, .header_multiple = 1}}) {
+  for (const CheckpointForm& form :
+       {CheckpointForm{}, CheckpointForm{.shards = 2}, CheckpointForm{.shards = 5, .reversed = true},
+        CheckpointForm{.metadata = std::nullopt, .header_multiple = 1}}) {
     WriteCheckpoint(model_, path_, form);
     for (const char* failpoints : {"", "file.map:errno=12"}) {
       const WithFailpoints with(failpoints);
@@ -57,7 +58,8 @@ TEST_F(CheckpointTest, ReadsPartsAndRefusesWhatIsOutside) {
   const auto ordinal = static_cast<size_t>(checkpoint.layout().Find("model.embed.weight"));
   EXPECT_EQ(ToBytes(Must(checkpoint.Read(ordinal, 100, 7, scratch))), Bytes(bytes.begin() + 100, bytes.begin() + 107));
   EXPECT_THAT(checkpoint.Read(ordinal, bytes.size(), 0, scratch), Succeeds());
-  EXPECT_THAT(checkpoint.Read(ordinal, bytes.size(), 1, scratch), Fails(Code::kInvalid, HasSubstr("model.embed.weight")));
+  EXPECT_THAT(checkpoint.Read(ordinal, bytes.size(), 1, scratch),
+              Fails(Code::kInvalid, HasSubstr("model.embed.weight")));
   EXPECT_THAT(checkpoint.Read(ordinal, ~uint64_t{0}, 2, scratch), Fails(Code::kInvalid));
 }
 
@@ -72,7 +74,8 @@ TEST_F(CheckpointTest, ListsSideFilesAndLeavesOutHiddenOnesAndOtherWeights) {
   const Checkpoint checkpoint = Must(Checkpoint::Open(path_));
   std::vector<std::string> names;
   for (const SideFileInfo& file : checkpoint.side_files()) names.push_back(file.path);
-  EXPECT_THAT(names, ElementsAre("config.json", "model.safetensors.index.json", "sub/dir/template.jinja", "tokenizer.json"));
+  EXPECT_THAT(names,
+              ElementsAre("config.json", "model.safetensors.index.json", "sub/dir/template.jinja", "tokenizer.json"));
   EXPECT_EQ(ToString(Must(checkpoint.ReadSideFile(checkpoint.side_files()[2]))), "t");
   EXPECT_THAT(checkpoint.warnings(), Contains(HasSubstr("pytorch_model.bin")));
 }
@@ -97,7 +100,8 @@ TEST_F(CheckpointTest, SaysWhatIsWrongWithADirectory) {
   EXPECT_THAT(Checkpoint::Open(path_), Fails(Code::kInvalid, HasSubstr("no .safetensors file")));
   WriteSafetensors(path_ / "a.safetensors", model_.tensors);
   WriteSafetensors(path_ / "b.safetensors", model_.tensors);
-  EXPECT_THAT(Checkpoint::Open(path_), Fails(Code::kInvalid, AllOf(HasSubstr("a.safetensors, b.safetensors"), HasSubstr("index.json"))));
+  EXPECT_THAT(Checkpoint::Open(path_),
+              Fails(Code::kInvalid, AllOf(HasSubstr("a.safetensors, b.safetensors"), HasSubstr("index.json"))));
   WriteCheckpoint(model_, path_, {.shards = 2});
   std::filesystem::copy(path_ / "model.safetensors.index.json", path_ / "other.safetensors.index.json");
   EXPECT_THAT(Checkpoint::Open(path_), Fails(Code::kInvalid, HasSubstr("several indexes")));
@@ -129,7 +133,8 @@ TEST_F(CheckpointFieldCase, C4_AStaleIndexIsCalledSo) {
   const std::string index = ReadText(path_ / "model.safetensors.index.json");
   WriteCheckpoint(model_, path_, {.shards = 2});
   WriteText(path_ / "model.safetensors.index.json", index);
-  EXPECT_THAT(Checkpoint::Open(path_), Fails(Code::kCorrupt, AllOf(HasSubstr("stale"), HasSubstr("model-00001-of-00002.safetensors"))));
+  EXPECT_THAT(Checkpoint::Open(path_),
+              Fails(Code::kCorrupt, AllOf(HasSubstr("stale"), HasSubstr("model-00001-of-00002.safetensors"))));
 }
 
 TEST_F(CheckpointFieldCase, C4_AnIndexThatPlacesATensorElsewhereIsRefused) {
@@ -144,28 +149,34 @@ TEST_F(CheckpointFieldCase, C4_AnIndexThatPlacesATensorElsewhereIsRefused) {
   };
   EXPECT_THAT(with(R"("model.embed.weight": "model-00001)", R"("model.embed.weight": "model-00002)"),
               Fails(Code::kCorrupt, HasSubstr("'model.embed.weight'")));
-  EXPECT_THAT(with(R"("model.embed.weight")", R"("model.other.weight")"), Fails(Code::kCorrupt, HasSubstr("'model.embed.weight'")));
+  EXPECT_THAT(with(R"("model.embed.weight")", R"("model.other.weight")"),
+              Fails(Code::kCorrupt, HasSubstr("'model.embed.weight'")));
   EXPECT_THAT(with(R"("weight_map": {)", R"("weight_map": {"ghost": "model-00001-of-00002.safetensors",)"),
               Fails(Code::kCorrupt, AllOf(HasSubstr("'ghost'"), HasSubstr("stale"))));
 }
 
 TEST_F(CheckpointFieldCase, C7_TotalSizeAndExtraFieldsOfTheIndexAreNotTrusted) {
-  for (const char* metadata : {R"({"total_size":18446744073709551615})", R"({"total_size":-1,"x":[{"y":null}]})", "null", R"("text")"}) {
+  for (const char* metadata :
+       {R"({"total_size":18446744073709551615})", R"({"total_size":-1,"x":[{"y":null}]})", "null", R"("text")"}) {
     WriteCheckpoint(model_, path_, {.shards = 2, .index_metadata = metadata});
     ExpectHolds(Must(Checkpoint::Open(path_)), model_);
   }
 }
 
 TEST_F(CheckpointFieldCase, B13_TensorsOffAnyAlignmentAreReadRight) {
-  const TestModel odd{.tensors = {RandomTensor("a", DType::kU8, {3}, random_), RandomTensor("b", DType::kF32, {2}, random_),
-                                  RandomTensor("c", DType::kBF16, {1}, random_)}, .side_files = {}};
+  const TestModel odd{
+      .tensors = {RandomTensor("a", DType::kU8, {3}, random_), RandomTensor("b", DType::kF32, {2}, random_),
+                  RandomTensor("c", DType::kBF16, {1}, random_)},
+      .side_files = {}};
   for (size_t spaces = 0; spaces < 8; ++spaces) {
     std::filesystem::remove_all(path_);
-    const std::string header = HeaderFor(odd.tensors, {.metadata = std::nullopt, .header_multiple = 8}) + std::string(spaces, ' ');
+    const std::string header =
+        HeaderFor(odd.tensors, {.metadata = std::nullopt, .header_multiple = 8}) + std::string(spaces, ' ');
     WriteText(path_ / "model.safetensors", AsText(SafetensorsBytes(header, DataOf(odd.tensors))));
     const Checkpoint checkpoint = Must(Checkpoint::Open(path_));
     ExpectHolds(checkpoint, odd);
-    EXPECT_EQ(ModelOf(checkpoint), ModelDigest(ModelSource(odd).layout().tensors_digest(), Must(DigestTensors(ModelSource(odd), 1, Progress::None()))));
+    EXPECT_EQ(ModelOf(checkpoint), ModelDigest(ModelSource(odd).layout().tensors_digest(),
+                                               Must(DigestTensors(ModelSource(odd), 1, Progress::None()))));
   }
 }
 

@@ -19,7 +19,8 @@ RunningDigest Sum(const uint8_t* bytes, size_t words, uint64_t first_word) {
   size_t i = 0;
   for (; i + lanes <= words; i += lanes) digest.Add(hn::LoadU(d, reinterpret_cast<const uint64_t*>(bytes + 8 * i)));
   RunningDigest sum = digest.Total(d);
-  for (; i < words; ++i) sum += MixWord(first_word + i, LoadLe<uint64_t>(reinterpret_cast<const std::byte*>(bytes) + 8 * i));
+  for (; i < words; ++i)
+    sum += MixWord(first_word + i, LoadLe<uint64_t>(reinterpret_cast<const std::byte*>(bytes) + 8 * i));
   return sum;
 }
 

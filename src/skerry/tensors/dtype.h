@@ -10,10 +10,28 @@ namespace skerry {
 
 // Codes are part of the patch format (docs/patch-format.md, "Dtypes"): never renumber.
 enum class DType : uint8_t {
-  kBool = 0, kU8 = 1, kI8 = 2, kU16 = 3, kI16 = 4, kU32 = 5, kI32 = 6, kU64 = 7, kI64 = 8,
-  kF16 = 9, kBF16 = 10, kF32 = 11, kF64 = 12, kC64 = 13,
-  kF8E4M3 = 14, kF8E5M2 = 15, kF8E8M0 = 16, kF8E4M3FNUZ = 17, kF8E5M2FNUZ = 18,
-  kF4 = 19, kF6E2M3 = 20, kF6E3M2 = 21,
+  kBool = 0,
+  kU8 = 1,
+  kI8 = 2,
+  kU16 = 3,
+  kI16 = 4,
+  kU32 = 5,
+  kI32 = 6,
+  kU64 = 7,
+  kI64 = 8,
+  kF16 = 9,
+  kBF16 = 10,
+  kF32 = 11,
+  kF64 = 12,
+  kC64 = 13,
+  kF8E4M3 = 14,
+  kF8E5M2 = 15,
+  kF8E8M0 = 16,
+  kF8E4M3FNUZ = 17,
+  kF8E5M2FNUZ = 18,
+  kF4 = 19,
+  kF6E2M3 = 20,
+  kF6E3M2 = 21,
 };
 inline constexpr int kDTypeCount = 22;
 

@@ -127,8 +127,7 @@ std::string DescribeTensorDifferences(const Layout& base, const Layout& other, s
       ++j;
     } else {
       if (a[i].dtype != b[j].dtype || a[i].shape != b[j].shape) {
-        lines.push_back(
-            fmt::format("tensor '{}' was {} and is {}", a[i].name, DescribeType(a[i]), DescribeType(b[j])));
+        lines.push_back(fmt::format("tensor '{}' was {} and is {}", a[i].name, DescribeType(a[i]), DescribeType(b[j])));
       }
       ++i, ++j;
     }

@@ -19,8 +19,8 @@ struct LayoutTensor {
   DType dtype;
   std::vector<uint64_t> shape;
   uint64_t bytes = 0;
-  uint32_t file = 0;           // index into Layout::files()
-  uint64_t offset_in_file = 0; // of the first byte, from the start of the file
+  uint32_t file = 0;            // index into Layout::files()
+  uint64_t offset_in_file = 0;  // of the first byte, from the start of the file
 
   // Storage units (see dtype.h): what positions in a patch count.
   uint64_t units() const { return bytes / static_cast<uint64_t>(DTypeUnit(dtype)); }
@@ -34,9 +34,9 @@ struct LayoutFile {
   uint64_t size() const { return 8 + header.size() + data_bytes; }
 };
 
-// Immutable once made. Tensors stand in ascending byte order of their names, files likewise; an ordinal is an index into
-// tensors(). Because a safetensors file is its header followed by its tensors without holes, a layout and the tensors'
-// bytes together determine every byte of every file.
+// Immutable once made. Tensors stand in ascending byte order of their names, files likewise; an ordinal is an index
+// into tensors(). Because a safetensors file is its header followed by its tensors without holes, a layout and the
+// tensors' bytes together determine every byte of every file.
 class Layout {
  public:
   // From (file name, verbatim header) pairs. Refuses a tensor that stands in two files and unsafe file names.
@@ -76,8 +76,8 @@ std::string DescribeTensorDifferences(const Layout& base, const Layout& other, s
 // "BF16 [2, 3]"
 std::string DescribeType(const LayoutTensor& tensor);
 
-// A path that stays inside the directory it is joined to: relative, '/'-separated, no empty, dotted or hidden component, no
-// control characters, quotes or backslashes, UTF-8, at most 1024 bytes.
+// A path that stays inside the directory it is joined to: relative, '/'-separated, no empty, dotted or hidden
+// component, no control characters, quotes or backslashes, UTF-8, at most 1024 bytes.
 Status CheckRelativePath(std::string_view path);
 
 // The same, and the name ends in `.safetensors`, which no side file's does.

@@ -37,21 +37,26 @@ TEST(Layout, OrdersTensorsByTheBytesOfTheirNamesAndPlacesThem) {
 
 TEST(Layout, FindsEveryTensorAndNothingElse) {
   const Layout layout = Must(Layout::FromHeaders({{"m.safetensors", HeaderOf({"c", "a", "b"})}}));
-  for (const char* name : {"a", "b", "c"}) EXPECT_EQ(layout.tensors()[static_cast<size_t>(layout.Find(name))].name, name);
+  for (const char* name : {"a", "b", "c"})
+    EXPECT_EQ(layout.tensors()[static_cast<size_t>(layout.Find(name))].name, name);
   for (const char* name : {"", "0", "aa", "d"}) EXPECT_EQ(layout.Find(name), -1) << name;
 }
 
 // Expected values: an independent calculation from the text of docs/patch-format.md.
 TEST(Layout, HasTheDigestsOfTheFormatDocument) {
-  const Layout layout = Must(Layout::FromHeaders(
-      {{"model.safetensors", R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}  )"}}));
-  EXPECT_EQ(ToString(layout.Serialize()),
-            R"({"files":[{"header":"{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}  ","name":"model.safetensors"}],"format":1})");
+  const Layout layout =
+      Must(Layout::FromHeaders({{"model.safetensors", R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}  )"}}));
+  EXPECT_EQ(
+      ToString(layout.Serialize()),
+      R"({"files":[{"header":"{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}  ","name":"model.safetensors"}],"format":1})");
   EXPECT_EQ(layout.digest().Hex(), "6385a190de3cc185db0a6d7566860eecb29c16a59fae6e79562e81492f9c7280");
-  const TestModel model{.tensors = {{"d", DType::kBF16, {2, 3}, Bytes(12)}, {"c", DType::kF32, {}, Bytes(4)},
-                                    {"b", DType::kF32, {2, 0}, {}}, {"a", DType::kF8E4M3, {0}, {}}},
+  const TestModel model{.tensors = {{"d", DType::kBF16, {2, 3}, Bytes(12)},
+                                    {"c", DType::kF32, {}, Bytes(4)},
+                                    {"b", DType::kF32, {2, 0}, {}},
+                                    {"a", DType::kF8E4M3, {0}, {}}},
                         .side_files = {}};
-  EXPECT_EQ(ModelSource(model).layout().tensors_digest().Hex(), "9e30cd1ad357a6756d5f4a3dab472acce780bedf2496284f867bf7637f7e2872");
+  EXPECT_EQ(ModelSource(model).layout().tensors_digest().Hex(),
+            "9e30cd1ad357a6756d5f4a3dab472acce780bedf2496284f867bf7637f7e2872");
 }
 
 TEST(Layout, SurvivesItsCanonicalForm) {
@@ -94,7 +99,8 @@ TEST(Layout, RefusesATensorThatStandsInTwoFiles) {
 
 TEST(Layout, RefusesAFileTwiceAndUnsafeNames) {
   const std::string x = "x.safetensors";
-  EXPECT_THAT(Layout::FromHeaders({{x, HeaderOf({"a"})}, {x, HeaderOf({"b"})}}), Fails(Code::kCorrupt, HasSubstr("twice")));
+  EXPECT_THAT(Layout::FromHeaders({{x, HeaderOf({"a"})}, {x, HeaderOf({"b"})}}),
+              Fails(Code::kCorrupt, HasSubstr("twice")));
   EXPECT_THAT(Layout::FromHeaders({{"../" + x, HeaderOf({"a"})}}), Fails(Code::kCorrupt, HasSubstr("../x")));
   EXPECT_THAT(Layout::FromHeaders({{"config.json", HeaderOf({"a"})}}), Fails(Code::kCorrupt, HasSubstr("config.json")));
   EXPECT_THAT(Layout::FromHeaders({{x, "{"}}), Fails(Code::kCorrupt, HasSubstr("x.safetensors: ")));
@@ -121,7 +127,8 @@ TEST(Layout, RefusesSerialisedFormsThatAreNotCanonical) {
   for (const char* text : {"", "[]", "null", "{\"format\":1}", "{\"files\":{},\"format\":1}"}) {
     EXPECT_THAT(Layout::Parse(AsBytes(text)), Fails(Code::kCorrupt)) << text;
   }
-  for (size_t size = 0; size < good.size(); size += 7) EXPECT_FALSE(Layout::Parse(AsBytes(good.substr(0, size)))) << size;
+  for (size_t size = 0; size < good.size(); size += 7)
+    EXPECT_FALSE(Layout::Parse(AsBytes(good.substr(0, size)))) << size;
   EXPECT_THAT(Layout::Parse(AsBytes(std::string(1'000'000, '['))), Fails(Code::kCorrupt));
 }
 
@@ -166,8 +173,8 @@ TEST(RelativePath, StaysInsideItsDirectory) {
   for (const char* path : {"a", "config.json", "a/b/c.txt", "a b", "a..b", "\xC3\xA4", "a.", "~"}) {
     EXPECT_THAT(CheckRelativePath(path), Succeeds()) << path;
   }
-  for (const char* path : {"", "/", "/a", "a/", "a//b", ".", "..", "a/..", "../a", "a/../b", "./a", ".a", "a/.b", "a\\b",
-                           "a\"b", "a\nb", "a\x7f", "\x01", "\xFF", "a\xC3"}) {
+  for (const char* path : {"",    "/",  "/a",   "a/",   "a//b", ".",    "..",    "a/..", "../a", "a/../b",
+                           "./a", ".a", "a/.b", "a\\b", "a\"b", "a\nb", "a\x7f", "\x01", "\xFF", "a\xC3"}) {
     EXPECT_THAT(CheckRelativePath(path), Fails(Code::kCorrupt)) << path;
   }
   EXPECT_THAT(CheckRelativePath(std::string("a\0b", 3)), Fails(Code::kCorrupt));

@@ -44,13 +44,15 @@ TEST(RunningDigest, EveryInstructionSetGivesTheScalarValue) {
   }
 }
 
-RC_GTEST_PROP(RunningDigest, PartsAddUpToTheWhole, (const std::vector<uint8_t>& content, const std::vector<uint16_t>& cuts)) {
+RC_GTEST_PROP(RunningDigest, PartsAddUpToTheWhole,
+              (const std::vector<uint8_t>& content, const std::vector<uint16_t>& cuts)) {
   const ByteSpan whole = std::as_bytes(std::span(content));
   std::vector<size_t> places = {0, whole.size()};
   for (const uint16_t cut : cuts) places.push_back(std::min<size_t>(cut, whole.size()) / 8 * 8);
   std::sort(places.begin(), places.end());
   RunningDigest sum;
-  for (size_t i = 1; i < places.size(); ++i) sum += DigestWords(whole.subspan(places[i - 1], places[i] - places[i - 1]), places[i - 1] / 8);
+  for (size_t i = 1; i < places.size(); ++i)
+    sum += DigestWords(whole.subspan(places[i - 1], places[i] - places[i - 1]), places[i - 1] / 8);
   RC_ASSERT(sum == DigestWordsScalar(whole, 0));
 }
 

@@ -1,5 +1,5 @@
-// The header of a safetensors file (https://github.com/huggingface/safetensors, "Format"): 8 bytes little-endian length N, N
-// bytes of JSON, then the tensors' bytes. Untrusted input.
+// The header of a safetensors file (https://github.com/huggingface/safetensors, "Format"): 8 bytes little-endian length
+// N, N bytes of JSON, then the tensors' bytes. Untrusted input.
 #ifndef SKERRY_TENSORS_SAFETENSORS_H_
 #define SKERRY_TENSORS_SAFETENSORS_H_
 
@@ -32,8 +32,8 @@ struct SafetensorsHeader {
   uint64_t data_bytes = 0;           // bytes behind the header
 };
 
-// Parses the JSON text of a header. Refused, each with the tensor's name and both values: duplicate keys, sizes that are not
-// unsigned integers, an unknown dtype, a range that is not the shape's size, holes, overlaps, overflow.
+// Parses the JSON text of a header. Refused, each with the tensor's name and both values: duplicate keys, sizes that
+// are not unsigned integers, an unknown dtype, a range that is not the shape's size, holes, overlaps, overflow.
 Result<SafetensorsHeader> ParseSafetensorsHeader(std::string_view json);
 
 // Reads and parses the header of an open file. `json` is the header's verbatim text (N bytes, padding included). Also

@@ -16,7 +16,8 @@ Result<ShardIndex> Read(std::string_view text) {
 }
 
 TEST(ShardIndex, MapsTensorsToShardsAndListsEachShardOnce) {
-  const ShardIndex index = Must(Read(R"({"metadata":{"total_size":7},"weight_map":{"a":"2.safetensors","b":"1.safetensors","c":"2.safetensors"},"x":[]})"));
+  const ShardIndex index = Must(Read(
+      R"({"metadata":{"total_size":7},"weight_map":{"a":"2.safetensors","b":"1.safetensors","c":"2.safetensors"},"x":[]})"));
   EXPECT_EQ(index.file_of.at("a"), "2.safetensors");
   EXPECT_THAT(index.Files(), ElementsAre("1.safetensors", "2.safetensors"));
 }
@@ -30,25 +31,31 @@ TEST(ShardIndex, RefusesWhatHasNoMap) {
 }
 
 TEST(ShardIndex, RefusesATensorTwiceUnderAnySpelling) {
-  EXPECT_THAT(Read(R"({"weight_map":{"a":"x.safetensors","a":"y.safetensors"}})"), Fails(Code::kCorrupt, HasSubstr("'a'")));
-  EXPECT_THAT(Read(R"({"weight_map":{"a":"x.safetensors","\u0061":"x.safetensors"}})"), Fails(Code::kCorrupt, HasSubstr("'a'")));
-  EXPECT_THAT(Read(R"({"weight_map":{"a":"x.safetensors"},"weight_map":{"a":"y.safetensors"}})"), Fails(Code::kCorrupt));
+  EXPECT_THAT(Read(R"({"weight_map":{"a":"x.safetensors","a":"y.safetensors"}})"),
+              Fails(Code::kCorrupt, HasSubstr("'a'")));
+  EXPECT_THAT(Read(R"({"weight_map":{"a":"x.safetensors","\u0061":"x.safetensors"}})"),
+              Fails(Code::kCorrupt, HasSubstr("'a'")));
+  EXPECT_THAT(Read(R"({"weight_map":{"a":"x.safetensors"},"weight_map":{"a":"y.safetensors"}})"),
+              Fails(Code::kCorrupt));
   EXPECT_THAT(Read(R"({"a":1,"a":2,"weight_map":{"a":"x.safetensors"}})"), Succeeds()) << "other fields are not ours";
 }
 
 TEST(ShardIndex, RefusesTwoMaps) {
-  EXPECT_THAT(Read(R"({"weight_map":{"a":"x.safetensors"},"weight_map":{"b":"y.safetensors"}})"), Fails(Code::kCorrupt, HasSubstr("weight_map")));
+  EXPECT_THAT(Read(R"({"weight_map":{"a":"x.safetensors"},"weight_map":{"b":"y.safetensors"}})"),
+              Fails(Code::kCorrupt, HasSubstr("weight_map")));
 }
 
 TEST(ShardIndex, RefusesShardsOutsideTheDirectory) {
-  for (const char* name : {"../x.safetensors", "/x.safetensors", "a//x.safetensors", ".x.safetensors", "", "a\\\\x.safetensors", "config.json"}) {
+  for (const char* name : {"../x.safetensors", "/x.safetensors", "a//x.safetensors", ".x.safetensors", "",
+                           "a\\\\x.safetensors", "config.json"}) {
     EXPECT_THAT(Read(fmt::format(R"({{"weight_map":{{"a":"{}"}}}})", name)), Fails(Code::kCorrupt)) << name;
   }
 }
 
 TEST(ShardIndex, RefusesDeepNestingAndNulBytes) {
   EXPECT_THAT(Read(R"({"weight_map":{"a":"x.safetensors"},"y":)" + std::string(100'000, '[')), Fails(Code::kCorrupt));
-  EXPECT_THAT(Read(R"({"weight_map":{"a":"x.safetensors"}})" + std::string("\0x", 2)), Fails(Code::kCorrupt, HasSubstr("NUL")));
+  EXPECT_THAT(Read(R"({"weight_map":{"a":"x.safetensors"}})" + std::string("\0x", 2)),
+              Fails(Code::kCorrupt, HasSubstr("NUL")));
 }
 
 }  // namespace

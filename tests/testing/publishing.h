@@ -1,6 +1,6 @@
-// What the tests of this folder share: a board in memory, a trainer whose model moves, and readers of it.
-#ifndef SKERRY_PUBLISH_PUBLISH_TESTING_H_
-#define SKERRY_PUBLISH_PUBLISH_TESTING_H_
+// What tests of publishing and catching up share: a board in memory, a trainer whose model moves, and readers of it.
+#ifndef SKERRY_TESTS_TESTING_PUBLISHING_H_
+#define SKERRY_TESTS_TESTING_PUBLISHING_H_
 
 #include <functional>
 #include <map>
@@ -20,7 +20,8 @@ namespace skerry {
 // Lets a test do something just before a head is swapped: what happens between reading it and writing it.
 class InterruptibleStore : public MemoryStore {
  public:
-  Result<Generation> CompareAndSwap(std::string_view key, const std::optional<Generation>& expected, ByteSpan bytes) override {
+  Result<Generation> CompareAndSwap(std::string_view key, const std::optional<Generation>& expected,
+                                    ByteSpan bytes) override {
     if (auto now = std::exchange(before_swap, nullptr)) now();
     return MemoryStore::CompareAndSwap(key, expected, bytes);
   }
@@ -30,7 +31,9 @@ class InterruptibleStore : public MemoryStore {
 class PublishTestBase : public ::testing::Test {
  protected:
   struct NoonClock : Clock {
-    std::chrono::system_clock::time_point Now() const override { return std::chrono::system_clock::time_point(std::chrono::hours(12)); }
+    std::chrono::system_clock::time_point Now() const override {
+      return std::chrono::system_clock::time_point(std::chrono::hours(12));
+    }
   };
 
   static RunId Run(std::string_view name) { return Must(RunId::Parse(name)); }
@@ -58,8 +61,10 @@ class PublishTestBase : public ::testing::Test {
     if (receipt) versions_[run][receipt->version.number()] = FilesOf(exported);
     return receipt;
   }
-  Result<CatchUpReceipt> CatchUp(const RunId& run, const Path& directory, std::optional<uint64_t> version = std::nullopt) {
-    CatchUpOptions options{.patience = {.limit = std::chrono::milliseconds(300), .sleep = [](std::chrono::milliseconds) {}}};
+  Result<CatchUpReceipt> CatchUp(const RunId& run, const Path& directory,
+                                 std::optional<uint64_t> version = std::nullopt) {
+    CatchUpOptions options{
+        .patience = {.limit = std::chrono::milliseconds(300), .sleep = [](std::chrono::milliseconds) {}}};
     if (version) options.version = Version(*version);
     return skerry::CatchUp(board_, run, directory, options, Progress::None());
   }
@@ -81,4 +86,4 @@ class PublishTestBase : public ::testing::Test {
 
 }  // namespace skerry
 
-#endif  // SKERRY_PUBLISH_PUBLISH_TESTING_H_
+#endif  // SKERRY_TESTS_TESTING_PUBLISHING_H_

@@ -1,6 +1,6 @@
-// What the tests of this folder share: two versions of a small model on disk, and the patch between them.
-#ifndef SKERRY_APPLY_APPLY_TESTING_H_
-#define SKERRY_APPLY_APPLY_TESTING_H_
+// What tests of applying share: two versions of a small model on disk, and the patch between them.
+#ifndef SKERRY_TESTS_TESTING_TWO_VERSIONS_H_
+#define SKERRY_TESTS_TESTING_TWO_VERSIONS_H_
 
 #include <map>
 #include <string>
@@ -67,4 +67,4 @@ inline Result<ApplyReceipt> OpenAndApply(const Path& directory, const Patch& pat
 
 }  // namespace skerry
 
-#endif  // SKERRY_APPLY_APPLY_TESTING_H_
+#endif  // SKERRY_TESTS_TESTING_TWO_VERSIONS_H_
