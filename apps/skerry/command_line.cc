@@ -78,7 +78,7 @@ Command CommandLine::Add(const std::string& name, const std::string& summary,
   sub->add_option("--threads", impl_->common.threads, "Worker threads (default: all cores)")
       ->check(CLI::Range(1, 1024))
       ->group("Common");
-  sub->add_flag("!--no-progress", impl_->common.progress, "No progress line on a terminal")->group("Common");
+  sub->add_flag("--no-progress", impl_->common.no_progress, "No progress line on a terminal")->group("Common");
   sub->callback([this, run = std::move(run)] { impl_->chosen = run; });
   return Command(sub);
 }

@@ -17,7 +17,7 @@ namespace skerry {
 struct CommonOptions {
   bool json = false;
   int threads = 0;  // resolved to a number >= 1 before a command runs
-  bool progress = true;
+  bool no_progress = false;
 };
 
 // One subcommand while it is being described. Targets must outlive parsing.

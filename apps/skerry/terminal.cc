@@ -130,7 +130,7 @@ void PrintJson(const nlohmann::ordered_json& document) {
 }
 
 std::unique_ptr<Progress> MakeProgress(const CommonOptions& options) {
-  if (!options.progress || options.json || ::isatty(STDERR_FILENO) == 0) return std::make_unique<NoProgress>();
+  if (options.no_progress || options.json || ::isatty(STDERR_FILENO) == 0) return std::make_unique<NoProgress>();
   return std::make_unique<ProgressLine>();
 }
 

@@ -1,9 +1,11 @@
 #include "skerry/publish/publisher.h"
 
 #include <cstdlib>
+#include <map>
 
 #include "skerry/apply/canonical_checkpoint.h"
 #include "skerry/apply/catch_up.h"
+#include "skerry/apply/verified_changes.h"
 #include "skerry/base/failpoint.h"
 #include "skerry/base/temporary.h"
 #include "skerry/board/keys.h"
@@ -45,6 +47,8 @@ class Publication {
   Result<bool> TakenAlready(const HeadAt& at);
   Status PrepareSnapshot(const HeadAt& at, bool from_scratch);
   Status Encode(const HeadAt& at);
+  Status DescribeTargetFiles(const Checkpoint& snapshot, const std::vector<SideFileChange>& changes);
+  Status ProveSpool(const Checkpoint& snapshot);
   Status Store(const HeadAt& at);
   Status AdvanceSnapshot();
 
@@ -57,6 +61,7 @@ class Publication {
   const Path snapshot_directory_, spool_;
   std::string publisher_;
   EncodeReceipt encoded_;
+  std::vector<SideFile> side_files_;
   bool files_changed_ = false;
   ObjectRef patch_;
   PublishReceipt receipt_;
@@ -100,6 +105,8 @@ Status Publication::Encode(const HeadAt& at) {
                 DescribeTensorDifferences(snapshot.layout(), checkpoint_.layout()));
   }
   SKERRY_ASSIGN(std::vector<SideFileChange> side_files, CompareSideFiles(snapshot, checkpoint_));
+  side_files_.clear();
+  SKERRY_TRY(DescribeTargetFiles(snapshot, side_files));
   files_changed_ = !side_files.empty() || snapshot.layout().digest() != checkpoint_.layout().digest();
   SKERRY_ASSIGN(FileSink sink, FileSink::Create(spool_));
   SKERRY_ASSIGN(encoded_, EncodePatch(snapshot, checkpoint_, std::move(side_files),
@@ -109,8 +116,37 @@ Status Publication::Encode(const HeadAt& at) {
                 encoded_.info.base_model.Short(), at.head.model.Short());
   }
   SKERRY_TRY(sink.Commit());
+  SKERRY_TRY(ProveSpool(snapshot));
   patch_ = {.size = sink.size(), .sha256 = sink.sha256()};
   return Failpoint("publish.encoded");
+}
+
+// What the version's side files are: the snapshot's with the patch's changes. The checkpoint is not asked again, since
+// it may have changed since it was compared.
+Status Publication::DescribeTargetFiles(const Checkpoint& snapshot, const std::vector<SideFileChange>& changes) {
+  std::map<std::string, SideFile> files;
+  SKERRY_ASSIGN(std::vector<SideFile> before, DescribeSideFiles(snapshot));
+  for (SideFile& file : before) files.emplace(file.path, std::move(file));
+  for (const SideFileChange& change : changes) {
+    files.erase(change.path);
+    if (!change.content) continue;
+    files.emplace(change.path,
+                  SideFile{.path = change.path, .size = change.content->size(), .sha256 = Sha256::Of(*change.content)});
+  }
+  for (auto& [path, file] : files) side_files_.push_back(std::move(file));
+  return {};
+}
+
+// What readers will do, done once before they can: a checkpoint that somebody wrote to while it was compared must not
+// become a version that nobody can rebuild.
+Status Publication::ProveSpool(const Checkpoint& snapshot) {
+  SKERRY_ASSIGN(const Patch patch, Patch::Open(spool_));
+  const auto nothing = [](const PlacedBlock&, const BlockChanges&) -> Status { return {}; };
+  const auto proved = DecodeVerified(patch, snapshot, encoded_.base_digests, checkpoint_.layout(), options_.threads,
+                                     progress_, nothing);
+  if (proved) return {};
+  return Fail(Code::kConflict, "{} changed while it was being published: publish it again ({})",
+              checkpoint_.directory().string(), proved.error().message);
 }
 
 Status Publication::Store(const HeadAt& at) {
@@ -132,7 +168,7 @@ Status Publication::Store(const HeadAt& at) {
                     .model = encoded_.info.target_model,
                     .nearest_anchor = before.nearest_anchor};
   SKERRY_ASSIGN(manifest.tensor_digests, PutTensorDigests(board_, run_, version, encoded_.target_digests));
-  SKERRY_ASSIGN(manifest.side_files, DescribeSideFiles(checkpoint_));
+  manifest.side_files = side_files_;
   manifest.edges = {{.from = at.head.version, .base_model = at.head.model, .objects = {patch_}}};
   manifest.stats = {.elements = encoded_.info.units,
                     .changed = encoded_.info.changed,

@@ -39,7 +39,7 @@ struct PublishReceipt {
 
 // Compares `checkpoint` with the snapshot and publishes what changed:
 //   1. bring the snapshot to the board's head (rebuild it where it is missing or damaged)
-//   2. compare and encode to the spool            crash: nothing on the board
+//   2. compare and encode to the spool; decode and verify it as a reader will     crash: nothing on the board
 //   3. store patch, digests, layout; stage the manifest   crash: objects that nobody names
 //   4. move the head by compare-and-swap          crash: published
 //   5. store the manifest's alias                 crash: the next publisher mends it

@@ -89,6 +89,33 @@ TEST_F(PublisherTest, AnotherCutOfTheFilesIsAVersionThatIsRebuiltByteForByte) {
   }
 }
 
+// Rewrites a side file once the comparison has begun.
+struct Meddler : Progress {
+  explicit Meddler(Path file) : file(std::move(file)) {}
+  void Begin(std::string_view stage, uint64_t) override {
+    if (stage == "compare") Must(WriteFileAtomically(file, AsBytes("written too late")));
+  }
+  void Advance(uint64_t) override {}
+  Path file;
+};
+
+TEST_F(PublisherTest, ASideFileThatChangesMeanwhileStaysWithTheNextVersion) {
+  Step();
+  const Path exported = Export();
+  const auto as_compared = FilesOf(exported);
+  const Checkpoint checkpoint = Must(Checkpoint::Open(exported));
+  const PublishOptions options{.state_directory = directory_ / "publisher-grpo-1"};
+  Meddler meddler(exported / "trainer.json");
+  EXPECT_TRUE(Must(skerry::Publish(board_, run_, checkpoint, options, clock_, meddler)).published);
+  versions_[run_][1] = as_compared;
+  ExpectEveryVersionComesOut(run_);
+
+  EXPECT_TRUE(Must(skerry::Publish(board_, run_, checkpoint, options, clock_, Progress::None())).published);
+  versions_[run_][2] = FilesOf(exported);
+  EXPECT_NE(versions_[run_][2], as_compared);
+  ExpectEveryVersionComesOut(run_);
+}
+
 TEST_F(PublisherTest, OtherTensorsThanTheRunsAreRefusedByName) {
   model_.tensors.push_back(RandomTensor("adapter.weight", DType::kBF16, {4}, random_));
   EXPECT_THAT(Publish(run_), Fails(Code::kInvalid, HasSubstr("'adapter.weight'")));
