@@ -189,10 +189,6 @@ Result<PatchHead> ReadPatchHead(const PatchBytes& bytes) {
   }
   if (header.Int<uint32_t>() != 0) return Fail(Code::kCorrupt, "reserved bytes of the header are not zero");
   const auto features = header.Int<uint64_t>();
-  if ((features & ~kKnownFeatures) != 0) {
-    return Fail(Code::kUnsupported, "patch needs feature bits {:#x} that this program does not know (it knows {:#x})",
-                features & ~kKnownFeatures, kKnownFeatures);
-  }
 
   SKERRY_ASSIGN(const ByteSpan footer_bytes, bytes.Read(bytes.size() - kPatchFooterBytes, kPatchFooterBytes, scratch));
   const Bytes footer_copy = ToBytes(footer_bytes);
@@ -213,6 +209,11 @@ Result<PatchHead> ReadPatchHead(const PatchBytes& bytes) {
   covered.insert(covered.end(), table.begin(), table.end());
   covered.insert(covered.end(), footer_copy.begin(), footer_copy.begin() + 12);
   if (Xxh3(covered) != checksum) return Fail(Code::kCorrupt, "the header or the section table is damaged");
+  // After the checksum: a damaged header must not look like a newer format.
+  if ((features & ~kKnownFeatures) != 0) {
+    return Fail(Code::kUnsupported, "patch needs feature bits {:#x} that this program does not know (it knows {:#x})",
+                features & ~kKnownFeatures, kKnownFeatures);
+  }
 
   PatchHead head;
   head.info.structural = (features & kFeatureStructural) != 0;
