@@ -34,7 +34,10 @@ Result<ByteSpan> ShardFiles::Read(size_t ordinal, uint64_t offset, uint64_t leng
                 tensor.bytes, offset, offset + length);
   }
   const Shard& shard = shards_[tensor.file];
-  if (shard.mapped) return ByteSpan(shard.mapping.bytes().subspan(tensor.offset_in_file + offset, length));
+  if (shard.mapped) {
+    shard.mapping.Prefault(tensor.offset_in_file + offset, length);
+    return ByteSpan(shard.mapping.bytes().subspan(tensor.offset_in_file + offset, length));
+  }
   scratch.resize(length);
   SKERRY_TRY(shard.file.ReadAt(scratch, tensor.offset_in_file + offset));
   return ByteSpan(scratch);

@@ -4,7 +4,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <atomic>
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <mutex>
@@ -23,6 +23,9 @@ struct MappedFile::Guard {
 };
 
 namespace {
+
+constexpr uint64_t kPrefaultBytes = 2 << 20;
+constexpr uint64_t kPrefaultFrom = 64 << 10;  // smaller reads (headers) must not pull in their surroundings
 
 std::atomic<MappedFile::Guard*> g_guards{nullptr};
 struct sigaction g_previous{};
@@ -80,6 +83,7 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   std::swap(data_, other.data_);
   std::swap(size_, other.size_);
   std::swap(guard_, other.guard_);
+  std::swap(prefaulted_, other.prefaulted_);
   std::swap(path_, other.path_);
   return *this;
 }
@@ -100,11 +104,23 @@ Result<MappedFile> MappedFile::Map(const File& file, bool writable) {
   if (data == MAP_FAILED) return ErrnoFailure(errno, "map", file.path());
   mapped.data_ = static_cast<std::byte*>(data);
   mapped.size_ = size;
+  mapped.prefaulted_ = std::make_unique<std::atomic<bool>[]>(size / kPrefaultBytes + 1);
   mapped.guard_ = TakeGuard();
   mapped.guard_->faulted = false;
   mapped.guard_->begin = reinterpret_cast<uintptr_t>(data);
   mapped.guard_->end = reinterpret_cast<uintptr_t>(data) + size;
   return mapped;
+}
+
+void MappedFile::Prefault(uint64_t offset, uint64_t length) const {
+  if (length == 0 || offset >= size_) return;
+  const uint64_t last = (std::min<uint64_t>(offset + length, size_) - 1) / kPrefaultBytes;
+  for (uint64_t part = offset / kPrefaultBytes; part <= last; ++part) {
+    if (prefaulted_[part].load(std::memory_order_relaxed) || prefaulted_[part].exchange(true)) continue;
+    const uint64_t begin = part * kPrefaultBytes;
+    // Where the kernel can't (before 5.14, or the file has shrunk), the pages come one by one as before.
+    ::madvise(data_ + begin, std::min(kPrefaultBytes, size_ - begin), MADV_POPULATE_READ);
+  }
 }
 
 Status MappedFile::Check() const {
@@ -136,7 +152,10 @@ Result<ByteSpan> FileReader::Read(uint64_t offset, uint64_t length, Bytes& scrat
     return Fail(Code::kCorrupt, "{} has {} bytes, but bytes {} to {} were asked for", path().string(), size_, offset,
                 offset + length);
   }
-  if (mapped_) return ByteSpan(mapping_.bytes().subspan(offset, length));
+  if (mapped_) {
+    if (length >= kPrefaultFrom) mapping_.Prefault(offset, length);
+    return ByteSpan(mapping_.bytes().subspan(offset, length));
+  }
   scratch.resize(length);
   SKERRY_TRY(file_.ReadAt(scratch, offset));
   return ByteSpan(scratch);

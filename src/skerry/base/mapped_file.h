@@ -2,6 +2,7 @@
 #ifndef SKERRY_BASE_MAPPED_FILE_H_
 #define SKERRY_BASE_MAPPED_FILE_H_
 
+#include <atomic>
 #include <memory>
 
 #include "skerry/base/bytes.h"
@@ -23,6 +24,9 @@ class MappedFile {
   static Result<MappedFile> Map(const File& file, bool writable);
 
   MutableByteSpan bytes() const { return {data_, size_}; }
+  // Fills the page tables for a range that is about to be read, many pages in one call instead of a fault for each few;
+  // each part of the file once in the mapping's life. Only a hint. May be called from several threads.
+  void Prefault(uint64_t offset, uint64_t length) const;
   Status Check() const;
   // Writes dirty pages to the disk (msync).
   Status Sync() const;
@@ -34,6 +38,7 @@ class MappedFile {
   std::byte* data_ = nullptr;
   size_t size_ = 0;
   Guard* guard_ = nullptr;
+  std::unique_ptr<std::atomic<bool>[]> prefaulted_;  // one flag for each kPrefaultBytes
   Path path_;
 };
 
