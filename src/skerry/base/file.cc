@@ -189,13 +189,6 @@ Status ExchangePaths(const Path& a, const Path& b) {
   return {};
 }
 
-Status LinkNoReplace(const Path& from, const Path& to) {
-  if (WithFailpoint("file.link", [&] { return ::link(from.c_str(), to.c_str()); }) != 0) {
-    return ErrnoFailure(errno, "link " + from.string() + " to", to);
-  }
-  return {};
-}
-
 Status SyncDirectory(const Path& directory) {
   const Path target = directory.empty() ? Path(".") : directory;
   const int descriptor = ::open(target.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);

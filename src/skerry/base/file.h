@@ -75,8 +75,6 @@ Status WriteFileAtomically(const Path& path, ByteSpan bytes);
 Status Rename(const Path& from, const Path& to);
 // Both must exist; swaps them in one step.
 Status ExchangePaths(const Path& a, const Path& b);
-// kConflict when `to` exists already.
-Status LinkNoReplace(const Path& from, const Path& to);
 Status SyncDirectory(const Path& directory);
 // With all that is missing above it; each new one is durable in its parent.
 Status MakeDirectories(const Path& directory);

@@ -120,16 +120,6 @@ TEST(FileLock, OtherErrorsAreNoConflict) {
   EXPECT_THAT(FileLock::TryAcquire(directory / "lock"), Fails(Code::kIo));
 }
 
-TEST(Paths, LinkingNeverReplaces) {
-  const TempDir directory;
-  WriteText(directory / "a", "a");
-  WriteText(directory / "b", "b");
-  EXPECT_THAT(LinkNoReplace(directory / "a", directory / "b"), Fails(Code::kConflict));
-  EXPECT_EQ(ReadText(directory / "b"), "b");
-  EXPECT_THAT(LinkNoReplace(directory / "a", directory / "c"), Succeeds());
-  EXPECT_EQ(ReadText(directory / "c"), "a");
-}
-
 TEST(Paths, ExchangeSwapsDirectories) {
   const TempDir directory;
   WriteText(directory / "a" / "x", "1");
