@@ -11,8 +11,15 @@
 
 namespace skerry {
 
+// How hard the encoder looks for a smaller patch.
+enum class Level {
+  kFast,     // decoding touches only what changed: its cost grows with the changes
+  kCompact,  // the smallest: decoding reads the base once, at close to memory speed
+};
+
 struct EncodeOptions {
   int threads = 1;
+  Level level = Level::kCompact;
   // Write names, dtypes and shapes of the touched tensors into the patch, so that it explains itself.
   bool with_names = true;
   // Accept added and removed tensors and changed dtypes and shapes; such tensors travel whole.
