@@ -1,10 +1,12 @@
 #include "skerry/apply/canonical_checkpoint.h"
 
+#include <atomic>
 #include <set>
 
 #include "skerry/apply/verified_changes.h"
 #include "skerry/base/clock.h"
 #include "skerry/base/failpoint.h"
+#include "skerry/base/parallel.h"
 #include "skerry/base/temporary.h"
 
 namespace skerry {
@@ -59,17 +61,15 @@ Status CanonicalCheckpoint::WriteSideFiles(const std::vector<SideFileChange>& fi
   return {};
 }
 
-Status CanonicalCheckpoint::Replay(const std::vector<JournalRecord>* kept, ApplyReceipt& receipt) {
+Status CanonicalCheckpoint::Replay(const std::vector<JournalRecord>* kept, int threads, ApplyReceipt& receipt) {
   Stopwatch watch;
-  bool first = true;
+  std::atomic<bool> first = true;
   const auto write = [&](const JournalRecord& record) -> Status {
     SKERRY_TRY(shards_.Write(record.tensor, record.first_unit, record.units, record.changes));
-    if (first) SKERRY_TRY(Failpoint("apply.tensors_half_written"));
-    first = false;
-    return {};
+    return first.exchange(false) ? Failpoint("apply.tensors_half_written") : Status();
   };
   if (kept != nullptr) {
-    for (const JournalRecord& record : *kept) SKERRY_TRY(write(record));
+    SKERRY_TRY(ParallelFor(kept->size(), threads, [&](size_t i) { return write((*kept)[i]); }));
     receipt.write_seconds = watch.Lap();
   }
   // Where the records are at hand, only the end is read back.
@@ -108,7 +108,7 @@ Status CanonicalCheckpoint::Recover() {
   // The index is a side file and may be half replaced; shards and their headers never change in place.
   SKERRY_TRY(Reopen());
   ApplyReceipt receipt;
-  return Replay(nullptr, receipt);
+  return Replay(nullptr, 1, receipt);
 }
 
 Result<CanonicalCheckpoint> CanonicalCheckpoint::Open(const Path& directory, const Path& state_directory, int threads,
@@ -178,7 +178,7 @@ Result<ApplyReceipt> CanonicalCheckpoint::Apply(const Patch& patch, const Versio
     if (!JournalExists(state_directory_)) journal.Abandon();
     return tl::unexpected<Error>(std::move(written).error());
   }
-  SKERRY_TRY(Replay(journal.kept(), receipt));
+  SKERRY_TRY(Replay(journal.kept(), threads, receipt));
   SKERRY_TRY(Reopen());
   return receipt;
 }
@@ -187,16 +187,16 @@ Status CanonicalCheckpoint::WriteJournal(const Patch& patch, const VersionLabel&
                                          JournalWriter& journal, ApplyReceipt& receipt) {
   SKERRY_TRY(Failpoint("apply.journal_begun"));
   Stopwatch total;
-  const auto add = [&](const PlacedBlock& block, BlockChanges changes) -> Status {
+  const auto add = [&](RunChanges part) -> Status {
     Stopwatch watch;
-    receipt.changed += block.entry.changed;
-    SKERRY_TRY(journal.Add({.tensor = static_cast<uint32_t>(block.tensor),
-                            .first_unit = block.first_unit,
-                            .units = block.units,
-                            .changes = std::move(changes)}));
+    SKERRY_TRY(journal.Add({.tensor = static_cast<uint32_t>(part.run.tensor),
+                            .first_unit = part.run.first_unit,
+                            .units = part.run.units,
+                            .changes = std::move(part.changes)}));
     receipt.journal_seconds += watch.Lap();
     return {};
   };
+  receipt.changed = HasTarget(patch) ? 0 : patch.info().changed;
   const Layout& layout = checkpoint_.layout();
   std::vector<RunningDigest> digests = state_.tensors;
   if (!HasTarget(patch)) {

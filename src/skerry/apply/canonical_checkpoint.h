@@ -54,7 +54,7 @@ class CanonicalCheckpoint {
   Status WriteJournal(const Patch& patch, const VersionLabel& label, int threads, Progress& progress,
                       JournalWriter& journal, ApplyReceipt& receipt);
   // Steps 3 to 5; idempotent. `kept` spares reading the records back.
-  Status Replay(const std::vector<JournalRecord>* kept, ApplyReceipt& receipt);
+  Status Replay(const std::vector<JournalRecord>* kept, int threads, ApplyReceipt& receipt);
   bool HasTarget(const Patch& patch) const;
   Status CheckSideFilePlaces(const Patch& patch) const;
   Status WriteSideFiles(const std::vector<SideFileChange>& files) const;

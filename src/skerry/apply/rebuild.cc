@@ -113,7 +113,7 @@ Result<RebuildReceipt> RebuildCheckpoint(const Checkpoint& base, std::span<const
   SKERRY_TRY(CheckBase(patch, base.layout(), base_digests));
   SKERRY_ASSIGN(const Layout target, TargetLayout(patch, base.layout()));
   SKERRY_TRY(CheckTargetPaths(patch, base, target));
-  const auto nothing = [](const PlacedBlock&, const BlockChanges&) -> Status { return {}; };
+  const auto nothing = [](const RunChanges&) -> Status { return {}; };
   SKERRY_ASSIGN(std::vector<RunningDigest> digests,
                 DecodeVerified(patch, base, base_digests, target, threads, progress, nothing));
   const Path absolute = std::filesystem::absolute(output, error);
@@ -130,11 +130,11 @@ Result<RebuildReceipt> RebuildCheckpoint(const Checkpoint& base, std::span<const
     receipt.copy_seconds = watch.Lap();
     SKERRY_TRY(Failpoint("rebuild.files_copied"));
     SKERRY_ASSIGN(ShardFiles shards, ShardFiles::Open(building, target));
-    SKERRY_ASSIGN(digests, DecodeVerified(patch, base, base_digests, target, threads, progress,
-                                          [&](const PlacedBlock& block, const BlockChanges& changes) {
-                                            receipt.changed += block.entry.changed;
-                                            return shards.Write(block.tensor, block.first_unit, block.units, changes);
-                                          }));
+    SKERRY_ASSIGN(digests,
+                  DecodeVerified(patch, base, base_digests, target, threads, progress, [&](const RunChanges& part) {
+                    return shards.Write(part.run.tensor, part.run.first_unit, part.run.units, part.changes);
+                  }));
+    receipt.changed = patch.info().changed;
     SKERRY_TRY(shards.Sync());
     SKERRY_TRY(CopySideFiles(base, patch, building));
     receipt.state = {

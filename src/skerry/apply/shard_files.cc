@@ -59,24 +59,24 @@ Status ShardFiles::Write(size_t ordinal, uint64_t first_unit, uint64_t units, co
                 first_unit, first_unit + units, changes.unit, placed.units(), unit);
   }
   Shard& shard = shards_[placed.file];
-  shard.dirty = true;
+  *shard.dirty = true;
   const uint64_t offset = placed.offset_in_file + first_unit * unit;
   if (shard.mapped) {
     ApplyBlock(changes, shard.mapping.bytes().data() + offset);
     return {};
   }
-  buffer_.resize(units * unit);
-  SKERRY_TRY(shard.file.ReadAt(buffer_, offset));
-  ApplyBlock(changes, buffer_.data());
-  return shard.file.WriteAt(buffer_, offset);
+  Bytes buffer(units * unit);
+  SKERRY_TRY(shard.file.ReadAt(buffer, offset));
+  ApplyBlock(changes, buffer.data());
+  return shard.file.WriteAt(buffer, offset);
 }
 
 Status ShardFiles::Sync() {
   for (Shard& shard : shards_) {
-    if (!shard.dirty) continue;
+    if (!*shard.dirty) continue;
     if (shard.mapped) SKERRY_TRY(shard.mapping.Sync());
     SKERRY_TRY(shard.file.Sync());
-    shard.dirty = false;
+    *shard.dirty = false;
   }
   return {};
 }

@@ -2,6 +2,8 @@
 #ifndef SKERRY_APPLY_SHARD_FILES_H_
 #define SKERRY_APPLY_SHARD_FILES_H_
 
+#include <atomic>
+#include <memory>
 #include <vector>
 
 #include "skerry/base/mapped_file.h"
@@ -22,7 +24,8 @@ class ShardFiles : public TensorSource {
   Result<ByteSpan> Read(size_t ordinal, uint64_t offset, uint64_t length, Bytes& scratch) const override;
   Status Check() const override;
 
-  // Replaces units of one tensor. Bounds are checked against the layout; positions must be below `units`.
+  // Replaces units of one tensor. Bounds are checked against the layout; positions must be below `units`. Several
+  // threads may write units that do not overlap.
   Status Write(size_t ordinal, uint64_t first_unit, uint64_t units, const BlockChanges& changes);
   // Everything written so far, durable; an error also when a mapped write found the disk full.
   Status Sync();
@@ -32,11 +35,10 @@ class ShardFiles : public TensorSource {
     File file;
     MappedFile mapping;
     bool mapped = false;
-    bool dirty = false;
+    std::unique_ptr<std::atomic<bool>> dirty = std::make_unique<std::atomic<bool>>(false);
   };
   Layout layout_;
   std::vector<Shard> shards_;
-  Bytes buffer_;
 };
 
 }  // namespace skerry

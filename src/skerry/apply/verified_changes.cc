@@ -8,11 +8,6 @@
 namespace skerry {
 namespace {
 
-struct Decoded {
-  BlockChanges changes;
-  RunningDigest moved;
-};
-
 // The base's tensor of the same name and type, or -1.
 int64_t BaseOf(const Layout& base, const LayoutTensor& tensor) {
   const int64_t at = base.Find(tensor.name);
@@ -99,7 +94,7 @@ Status CheckBase(const Patch& patch, const Layout& base, std::span<const Running
 Result<std::vector<RunningDigest>> DecodeVerified(const Patch& patch, const TensorSource& base,
                                                   std::span<const RunningDigest> base_digests, const Layout& target,
                                                   int threads, Progress& progress,
-                                                  const std::function<Status(const PlacedBlock&, BlockChanges)>& take) {
+                                                  const std::function<Status(RunChanges)>& take) {
   SKERRY_ASSIGN(const std::vector<PlacedBlock> blocks, patch.Place(target));
   const auto& tensors = target.tensors();
   std::vector<RunningDigest> digests(tensors.size());
@@ -110,7 +105,15 @@ Result<std::vector<RunningDigest>> DecodeVerified(const Patch& patch, const Tens
   }
   // What the base has not, the blocks must fill: nothing else says what its bytes are.
   std::vector<uint64_t> filled(tensors.size());
-  for (const PlacedBlock& block : blocks) filled[block.tensor] += block.units;
+  for (const PlacedBlock& block : blocks) {
+    for (const BlockRun& run : block.runs) {
+      filled[run.tensor] += run.units;
+      if ((base_of[run.tensor] < 0) != (base_of[block.runs.front().tensor] < 0)) {
+        return Fail(Code::kCorrupt, "{}: a block holds the new tensor '{}' and one that is not", patch.name(),
+                    tensors[base_of[run.tensor] < 0 ? run.tensor : block.runs.front().tensor].name);
+      }
+    }
+  }
   for (size_t i = 0; i < tensors.size(); ++i) {
     if (base_of[i] < 0 && filled[i] != tensors[i].units()) {
       return Fail(Code::kCorrupt, "{}: tensor '{}' is new, but only {} of its {} units are there", patch.name(),
@@ -118,26 +121,29 @@ Result<std::vector<RunningDigest>> DecodeVerified(const Patch& patch, const Tens
     }
   }
   progress.Begin("decode", patch.info().changed);
-  SKERRY_TRY(ParallelOrdered<Decoded>(
+  SKERRY_TRY(ParallelOrdered<std::vector<RunChanges>>(
       blocks.size(), threads,
-      [&](size_t i) -> Result<Decoded> {
+      [&](size_t i) -> Result<std::vector<RunChanges>> {
         const PlacedBlock& block = blocks[i];
-        const LayoutTensor& tensor = tensors[block.tensor];
-        const auto unit = static_cast<uint64_t>(DTypeUnit(tensor.dtype));
-        thread_local Bytes scratch;
-        ByteSpan before;
-        if (base_of[block.tensor] >= 0) {
-          SKERRY_ASSIGN(before, base.Read(static_cast<size_t>(base_of[block.tensor]), block.first_unit * unit,
-                                          block.units * unit, scratch));
+        const auto unit = static_cast<uint64_t>(DTypeUnit(block.dtype));
+        std::vector<Bytes> scratch(block.runs.size());  // used where the base is not mapped
+        std::vector<ByteSpan> before;
+        for (size_t r = 0; r < block.runs.size() && base_of[block.runs[r].tensor] >= 0; ++r) {
+          const BlockRun& run = block.runs[r];
+          SKERRY_ASSIGN(const ByteSpan bytes, base.Read(static_cast<size_t>(base_of[run.tensor]), run.first_unit * unit,
+                                                        run.units * unit, scratch[r]));
+          before.push_back(bytes);
         }
-        Decoded decoded;
-        SKERRY_TRY(patch.Decode(block, tensor, before, decoded.changes, decoded.moved));
+        auto decoded = patch.Decode(block, target, before);
         progress.Advance(block.entry.changed);
         return decoded;
       },
-      [&](size_t i, Decoded decoded) -> Status {
-        digests[blocks[i].tensor] += decoded.moved;
-        return take(blocks[i], std::move(decoded.changes));
+      [&](size_t, std::vector<RunChanges> decoded) -> Status {
+        for (RunChanges& run : decoded) {
+          digests[run.run.tensor] += run.moved;
+          SKERRY_TRY(take(std::move(run)));
+        }
+        return {};
       }));
   SKERRY_TRY(base.Check());
   const Digest model = ModelDigest(target.tensors_digest(), digests);

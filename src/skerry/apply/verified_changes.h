@@ -26,13 +26,13 @@ Status CheckTargetPaths(const Patch& patch, const Checkpoint& base, const Layout
 // Refuses (kMismatch) a base whose tensors or model digest are not what the patch was made for, naming both.
 Status CheckBase(const Patch& patch, const Layout& base, std::span<const RunningDigest> base_digests);
 
-// Decodes all blocks on `threads` threads and hands the changes over in rising order (one at a time). Returns the
-// target's running digests after checking that they give the patch's target model digest; kCorrupt otherwise: then the
-// patch is damaged, or the base's bytes are not what its digests say. What `take` was given must not be used then.
+// Decodes all blocks on `threads` threads and hands their changes over in the patch's order (one at a time). Returns
+// the target's running digests after checking that they give the patch's target model digest; kCorrupt otherwise: then
+// the patch is damaged, or the base's bytes are not what its digests say. What `take` was given must not be used then.
 Result<std::vector<RunningDigest>> DecodeVerified(const Patch& patch, const TensorSource& base,
                                                   std::span<const RunningDigest> base_digests, const Layout& target,
                                                   int threads, Progress& progress,
-                                                  const std::function<Status(const PlacedBlock&, BlockChanges)>& take);
+                                                  const std::function<Status(RunChanges)>& take);
 
 }  // namespace skerry
 

@@ -9,6 +9,7 @@
 #include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
+#include "skerry/base/mask_bits-inl.h"
 #include "skerry/tensors/digest_mix-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -25,11 +26,7 @@ HWY_INLINE uint64_t DifferenceBits(const T* HWY_RESTRICT before, const T* HWY_RE
   const size_t lanes = hn::Lanes(d);
   uint64_t word = 0;
   for (size_t i = 0; i < kGroup; i += lanes) {
-    uint8_t bytes[8] = {};
-    hn::StoreMaskBits(d, hn::Ne(hn::LoadU(d, before + i), hn::LoadU(d, after + i)), bytes);
-    uint64_t bits;
-    std::memcpy(&bits, bytes, sizeof bits);
-    word |= bits << i;
+    word |= MaskBits(d, hn::Ne(hn::LoadU(d, before + i), hn::LoadU(d, after + i))) << i;
   }
   return word;
 }

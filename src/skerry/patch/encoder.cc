@@ -6,100 +6,45 @@
 #include "skerry/base/clock.h"
 #include "skerry/base/parallel.h"
 #include "skerry/diff/find_changes.h"
-#include "skerry/patch/block.h"
-#include "skerry/patch/dense.h"
-#include "skerry/patch/sparse_flat.h"
+#include "skerry/patch/block_encoder.h"
+#include "skerry/patch/cell_order.h"
+#include "skerry/patch/survey.h"
 
 namespace skerry {
 namespace {
 
 constexpr int64_t kNoBase = -1;
 
-// A dense block is tried where the sparse one is longer than this part of the raw bytes.
-constexpr uint64_t kDenseWorthTrying = 3;
-
-// The survey looks at every k-th cell, so that it reads at most about this many.
+// The survey looks at every k-th cell of a dtype, so that it reads at most about this many.
 constexpr uint64_t kSurveyCells = 256;
 
-// The unit of parallel work: up to kMaxCellsPerBlock cells of one tensor.
-struct Task {
-  size_t tensor = 0;        // ordinal in the target
-  int64_t base = kNoBase;   // ordinal in the base
-  uint64_t first_cell = 0;  // over all tensors of the target
-  uint64_t first_unit = 0;  // within the tensor
+// Units of one tensor; the ordinal in the base is kNoBase where the base has not got it.
+struct TaskRun {
+  size_t tensor = 0;  // ordinal in the target
+  int64_t base = kNoBase;
+  uint64_t first_unit = 0;
   uint64_t units = 0;
 };
 
+// The unit of parallel work: up to kMaxCellsPerBlock cells of tensors of one dtype, which all have a base or all not.
+struct Task {
+  DType dtype = DType::kU8;
+  bool has_base = false;
+  uint64_t first_cell = 0;
+  uint64_t cells = 0;
+  std::vector<TaskRun> runs;
+};
+
 struct EncodedTask {
-  std::vector<std::pair<BlockEntry, Bytes>> blocks;
-  RunningDigest base, target;
-  uint64_t changed = 0;
+  struct Tensor {
+    RunningDigest base, target;
+    uint64_t changed = 0;
+  };
+
+  std::vector<EncodedBlock> blocks;
+  std::vector<Tensor> tensors;  // one for each run
   double compare_seconds = 0, encode_seconds = 0;
 };
-
-// The changes of a block while its cells are being compared. Buffers are reused between blocks.
-struct OpenBlock {
-  BlockChanges changes;
-  std::vector<StepToken> tokens;
-
-  void Clear() {
-    changes.all = false;
-    changes.positions.clear();
-    changes.values.clear();
-    tokens.clear();
-  }
-};
-
-// Takes over the changes at `positions` of a cell, which begins at unit `offset` of the block, and returns by how much
-// they move the tensor's digest; the cell's first word is `first_word`. Reads each changed word of both sides once.
-template <typename T>
-RunningDigest TakeCell(ByteSpan before, ByteSpan after, std::span<const uint32_t> positions, uint32_t offset,
-                       uint64_t first_word, bool sign_magnitude, OpenBlock& block) {
-  constexpr uint32_t kPerWord = 8 / sizeof(T);
-  const size_t count = positions.size(), base = block.tokens.size();
-  block.changes.positions.resize(base + count);
-  block.changes.values.resize((base + count) * sizeof(T));
-  block.tokens.resize(base + count);
-  uint32_t* position_out = block.changes.positions.data() + base;
-  std::byte* value_out = block.changes.values.data() + base * sizeof(T);
-  StepToken* token_out = block.tokens.data() + base;
-  RunningDigest moved;
-  uint32_t last_word = ~0u;
-  const auto word_at = [](ByteSpan bytes, uint32_t word) {
-    uint64_t value = 0;
-    const size_t at = size_t{word} * 8;
-    if (at + 8 <= bytes.size()) [[likely]] {
-      value = LoadLe<uint64_t>(bytes.data() + at);
-    } else {
-      std::memcpy(&value, bytes.data() + at, bytes.size() - at);
-    }
-    return value;
-  };
-  for (size_t i = 0; i < count; ++i) {
-    const uint32_t position = positions[i];
-    const T old_bits = LoadLe<T>(before.data() + size_t{position} * sizeof(T));
-    const T new_bits = LoadLe<T>(after.data() + size_t{position} * sizeof(T));
-    position_out[i] = offset + position;
-    StoreLe(value_out + i * sizeof(T), new_bits);
-    token_out[i] = TokenOf(old_bits, new_bits, sign_magnitude);
-    const uint32_t word = position / kPerWord;
-    if (word == last_word) continue;
-    last_word = word;
-    moved += MixWord(first_word + word, word_at(after, word)) - MixWord(first_word + word, word_at(before, word));
-  }
-  return moved;
-}
-
-RunningDigest TakeCell(ByteSpan before, ByteSpan after, std::span<const uint32_t> positions, uint32_t offset,
-                       uint64_t first_word, DType dtype, OpenBlock& block) {
-  const bool sign_magnitude = DTypeIsSignMagnitude(dtype);
-  switch (DTypeUnit(dtype)) {
-    case 1: return TakeCell<uint8_t>(before, after, positions, offset, first_word, sign_magnitude, block);
-    case 2: return TakeCell<uint16_t>(before, after, positions, offset, first_word, sign_magnitude, block);
-    case 4: return TakeCell<uint32_t>(before, after, positions, offset, first_word, sign_magnitude, block);
-    default: return TakeCell<uint64_t>(before, after, positions, offset, first_word, sign_magnitude, block);
-  }
-}
 
 // Room for the positions of one cell, and the kernel's slack.
 std::vector<uint32_t> CellPositions() { return std::vector<uint32_t>(kCellUnits + 64); }
@@ -115,9 +60,10 @@ class Encoder {
  private:
   Status MatchTensors();
   void MakeTasks();
-  Status Survey();
+  Status TakeSurvey();
   Result<EncodedTask> Encode(const Task& task) const;
-  Status CloseBlock(const Task& task, uint64_t first_unit, uint64_t units, OpenBlock& block, EncodedTask& out) const;
+  Result<EncodedTask> EncodeWhole(const Task& task) const;
+  Result<Bytes> ReadAfter(const Task& task, uint64_t first_unit, uint64_t units) const;
   Status Take(const Task& task, EncodedTask encoded);
   std::vector<NamedTensor> Names() const;
 
@@ -135,8 +81,9 @@ class Encoder {
   bool structural_ = false;
   std::vector<int64_t> base_of_;  // target ordinal -> base ordinal or kNoBase
   std::vector<Task> tasks_;
-  ValueTables tables_;
-  std::set<DType> tables_used_;
+  ValueTables values_;
+  MagnitudeModels magnitudes_;
+  std::set<std::pair<Method, DType>> used_;
   std::vector<bool> touched_;
   EncodeReceipt receipt_;
 };
@@ -158,144 +105,156 @@ Status Encoder::MatchTensors() {
 }
 
 void Encoder::MakeTasks() {
-  constexpr uint64_t kTaskUnits = uint64_t{kMaxCellsPerBlock} * kCellUnits;
-  uint64_t first_cell = 0;
-  for (size_t i = 0; i < base_of_.size(); ++i) {
-    const uint64_t units = target_.layout().tensors()[i].units();
-    for (uint64_t at = 0; at < units; at += kTaskUnits) {
-      tasks_.push_back({.tensor = i,
-                        .base = base_of_[i],
-                        .first_cell = first_cell + at / kCellUnits,
-                        .first_unit = at,
-                        .units = std::min(kTaskUnits, units - at)});
+  const CellOrder order(target_.layout());
+  for (size_t i = 0; i < order.tensors().size(); ++i) {
+    const size_t ordinal = order.tensors()[i];
+    const LayoutTensor& tensor = target_.layout().tensors()[ordinal];
+    const bool has_base = base_of_[ordinal] != kNoBase;
+    for (uint64_t unit = 0; unit < tensor.units();) {
+      if (tasks_.empty() || tasks_.back().cells == kMaxCellsPerBlock || tasks_.back().dtype != tensor.dtype ||
+          tasks_.back().has_base != has_base) {
+        tasks_.push_back(
+            {.dtype = tensor.dtype, .has_base = has_base, .first_cell = order.first_cell(i) + unit / kCellUnits});
+      }
+      Task& task = tasks_.back();
+      const uint64_t units = std::min((kMaxCellsPerBlock - task.cells) * kCellUnits, tensor.units() - unit);
+      task.runs.push_back({.tensor = ordinal, .base = base_of_[ordinal], .first_unit = unit, .units = units});
+      task.cells += CellsOf(units);
+      unit += units;
     }
-    first_cell += CellsOf(units);
   }
 }
 
-// Counts value symbols in a sample of the cells, for each dtype. (Gaps need no tables: see gap_model.h.)
-Status Encoder::Survey() {
-  std::map<DType, std::array<uint64_t, kSymbols>> counts;
-  uint64_t cells = 0;
-  for (const Task& task : tasks_) cells += CellsOf(task.units);
-  const uint64_t stride = std::max<uint64_t>(1, cells / kSurveyCells);
-  std::vector<uint32_t> positions = CellPositions();
-  OpenBlock block;
-  Bytes before_scratch, after_scratch;
-  uint64_t index = 0;
+// Counts steps and magnitudes in a sample of the cells. (Gaps need no tables: see gap_model.h.)
+Status Encoder::TakeSurvey() {
+  std::map<DType, uint64_t> cells, index;
   for (const Task& task : tasks_) {
-    const LayoutTensor& tensor = target_.layout().tensors()[task.tensor];
-    const int unit = DTypeUnit(tensor.dtype);
-    auto& count = counts[tensor.dtype];
-    for (uint64_t at = 0; at < task.units; at += kCellUnits, ++index) {
-      if (task.base == kNoBase || index % stride != 0) continue;
-      const uint64_t units = std::min<uint64_t>(kCellUnits, task.units - at), first = task.first_unit + at;
-      SKERRY_ASSIGN(const ByteSpan before, ReadUnits(base_, task.base, unit, first, units, before_scratch));
-      SKERRY_ASSIGN(const ByteSpan after,
-                    ReadUnits(target_, static_cast<int64_t>(task.tensor), unit, first, units, after_scratch));
-      const size_t changed = FindChanges(before.data(), after.data(), units, unit, positions.data());
-      block.Clear();
-      TakeCell(before, after, std::span(positions).first(changed), 0, 0, tensor.dtype, block);
-      for (const StepToken& token : block.tokens) ++count[token.symbol];
+    if (task.has_base) cells[task.dtype] += task.cells;
+  }
+  const auto stride = [&](DType dtype) { return std::max<uint64_t>(1, cells.at(dtype) / kSurveyCells); };
+  Survey survey(options_.level == Level::kCompact);
+  for (const auto& [dtype, count] : cells) survey.Expect(dtype, stride(dtype));
+  std::vector<uint32_t> positions = CellPositions();
+  Bytes before_scratch, after_scratch;
+  for (const Task& task : tasks_) {
+    const int unit = DTypeUnit(task.dtype);
+    for (const TaskRun& run : task.runs) {
+      for (uint64_t at = 0; task.has_base && at < run.units; at += kCellUnits) {
+        if (index[task.dtype]++ % stride(task.dtype) != 0) continue;
+        const uint64_t units = std::min<uint64_t>(kCellUnits, run.units - at), first = run.first_unit + at;
+        SKERRY_ASSIGN(const ByteSpan before, ReadUnits(base_, run.base, unit, first, units, before_scratch));
+        SKERRY_ASSIGN(const ByteSpan after,
+                      ReadUnits(target_, static_cast<int64_t>(run.tensor), unit, first, units, after_scratch));
+        const size_t changed = FindChanges(before.data(), after.data(), units, unit, positions.data());
+        survey.AddCell(task.dtype, before, after, std::span(positions).first(changed));
+      }
     }
   }
-  for (auto& [dtype, count] : counts) {
-    // A prior of a few neighbour steps, for dtypes that the sample missed.
-    count[0] += 4;
-    count[1] += 4;
-    tables_.emplace(dtype, SymbolTable(SymbolTable::Normalise(count)));
-  }
+  values_ = survey.Values();
+  magnitudes_ = survey.Magnitudes();
   return {};
 }
 
-Status Encoder::CloseBlock(const Task& task, uint64_t first_unit, uint64_t units, OpenBlock& block,
-                           EncodedTask& out) const {
-  BlockChanges& changes = block.changes;
-  const LayoutTensor& tensor = target_.layout().tensors()[task.tensor];
-  const auto unit = static_cast<uint64_t>(DTypeUnit(tensor.dtype));
-  BlockEntry entry{.first_cell = task.first_cell + (first_unit - task.first_unit) / kCellUnits,
-                   .cells = static_cast<uint32_t>(CellsOf(units)),
-                   .changed = static_cast<uint32_t>(changes.count())};
-  Bytes payload;
-  if (task.base != kNoBase) {
-    EncodeSparseFlat(units, changes.positions, block.tokens, tables_.at(tensor.dtype), payload);
-  }
-  if (task.base == kNoBase || payload.size() > units * unit / kDenseWorthTrying) {
-    Bytes scratch, dense;
-    SKERRY_ASSIGN(const ByteSpan after,
-                  ReadUnits(target_, static_cast<int64_t>(task.tensor), unit, first_unit, units, scratch));
-    EncodeDense(after, static_cast<int>(unit), dense);
-    if (task.base == kNoBase || dense.size() < payload.size()) {
-      entry.method = Method::kDense;
-      changes.all = true;
-      changes.positions.clear();
-      changes.values.assign(after.begin(), after.end());
-      payload = std::move(dense);
+// The new bytes of some units of a task, which are counted over its runs.
+Result<Bytes> Encoder::ReadAfter(const Task& task, uint64_t first_unit, uint64_t units) const {
+  const int unit = DTypeUnit(task.dtype);
+  Bytes all, scratch;
+  uint64_t run_first = 0;
+  for (const TaskRun& run : task.runs) {
+    const uint64_t from = std::max(first_unit, run_first), to = std::min(first_unit + units, run_first + run.units);
+    if (from < to) {
+      SKERRY_ASSIGN(const ByteSpan part, ReadUnits(target_, static_cast<int64_t>(run.tensor), unit,
+                                                   run.first_unit + from - run_first, to - from, scratch));
+      all.insert(all.end(), part.begin(), part.end());
     }
+    run_first += run.units;
   }
-  entry.checksum = BlockChecksum(changes);
-  out.changed += entry.changed;
-  out.blocks.emplace_back(entry, std::move(payload));
-  block.Clear();
-  return {};
+  return all;
+}
+
+// Tensors that the base has not: a block a cell, so that a damaged one is small.
+Result<EncodedTask> Encoder::EncodeWhole(const Task& task) const {
+  EncodedTask out;
+  uint64_t first_cell = task.first_cell, first_unit = 0;
+  for (const TaskRun& run : task.runs) {
+    EncodedTask::Tensor& tensor = out.tensors.emplace_back();
+    for (uint64_t at = 0; at < run.units; at += kCellUnits) {
+      Stopwatch watch;
+      const uint64_t units = std::min<uint64_t>(kCellUnits, run.units - at);
+      SKERRY_ASSIGN(Bytes after, ReadAfter(task, first_unit + at, units));
+      tensor.target += DigestWords(after, (run.first_unit + at) * static_cast<uint64_t>(DTypeUnit(task.dtype)) / 8);
+      tensor.changed += units;
+      out.compare_seconds += watch.Lap();
+      out.blocks.push_back(BlockEncoder::Whole(task.dtype, std::move(after)));
+      out.blocks.back().entry.first_cell = first_cell++;
+      out.blocks.back().entry.cells = 1;
+      out.encode_seconds += watch.Lap();
+    }
+    first_unit += run.units;
+  }
+  return out;
 }
 
 Result<EncodedTask> Encoder::Encode(const Task& task) const {
-  const LayoutTensor& tensor = target_.layout().tensors()[task.tensor];
-  const int unit = DTypeUnit(tensor.dtype);
+  if (!task.has_base) return EncodeWhole(task);
+  const int unit = DTypeUnit(task.dtype);
   thread_local std::vector<uint32_t> positions = CellPositions();
-  thread_local OpenBlock block;
+  thread_local BlockEncoder block;
   thread_local Bytes before_scratch, after_scratch;
-  block.Clear();
-  block.changes.unit = unit;
+  const auto magnitudes = magnitudes_.find(task.dtype);
+  block.Begin(task.dtype, &values_.at(task.dtype), magnitudes != magnitudes_.end() ? &magnitudes->second : nullptr);
 
   EncodedTask out;
   Stopwatch watch;
-  const uint64_t end = task.first_unit + task.units;
-  uint64_t block_first = task.first_unit;
-  for (uint64_t at = task.first_unit; at < end; at += kCellUnits) {
-    const uint64_t units = std::min<uint64_t>(kCellUnits, end - at);
-    const uint64_t first_word = at * static_cast<uint64_t>(unit) / 8;
-    SKERRY_ASSIGN(const ByteSpan after,
-                  ReadUnits(target_, static_cast<int64_t>(task.tensor), unit, at, units, after_scratch));
-    if (task.base == kNoBase) {
-      out.target += DigestWords(after, first_word);
-      block.changes.values.resize(units * static_cast<uint64_t>(unit));
+  uint64_t cell = 0, block_cell = 0, units_done = 0;
+  for (const TaskRun& run : task.runs) {
+    EncodedTask::Tensor& tensor = out.tensors.emplace_back();
+    for (uint64_t at = 0; at < run.units; at += kCellUnits) {
+      const uint64_t units = std::min<uint64_t>(kCellUnits, run.units - at), first = run.first_unit + at;
+      const uint64_t first_word = first * static_cast<uint64_t>(unit) / 8;
+      SKERRY_ASSIGN(const ByteSpan after,
+                    ReadUnits(target_, static_cast<int64_t>(run.tensor), unit, first, units, after_scratch));
+      SKERRY_ASSIGN(const ByteSpan before, ReadUnits(base_, run.base, unit, first, units, before_scratch));
+      RunningDigest old_digest;
+      const size_t changed =
+          FindChangesAndDigest(before.data(), after.data(), units, unit, first_word, positions.data(), old_digest);
       out.compare_seconds += watch.Lap();
-      SKERRY_TRY(CloseBlock(task, at, units, block, out));
-      out.encode_seconds += watch.Lap();
-      continue;
-    }
-    SKERRY_ASSIGN(const ByteSpan before, ReadUnits(base_, task.base, unit, at, units, before_scratch));
-    RunningDigest old_digest;
-    const size_t changed =
-        FindChangesAndDigest(before.data(), after.data(), units, unit, first_word, positions.data(), old_digest);
-    out.base += old_digest;
-    out.target += old_digest;
-    out.compare_seconds += watch.Lap();
 
-    out.target += TakeCell(before, after, std::span(positions).first(changed), static_cast<uint32_t>(at - block_first),
-                           first_word, tensor.dtype, block);
-    const size_t count = block.tokens.size();
-    if (count >= kChangesPerBlock || (at + units == end && count > 0)) {
-      SKERRY_TRY(CloseBlock(task, block_first, at + units - block_first, block, out));
-      block_first = at + units;
+      tensor.base += old_digest;
+      tensor.target += old_digest;
+      tensor.target += block.AddCell(before, after, std::span(positions).first(changed), first_word);
+      tensor.changed += changed;
+      units_done += units;
+      ++cell;
+      if (block.changed() >= kChangesPerBlock || (cell == task.cells && block.changed() > 0)) {
+        const uint64_t block_units = block.units();
+        SKERRY_ASSIGN(EncodedBlock closed,
+                      block.Close([&] { return ReadAfter(task, units_done - block_units, block_units); }));
+        closed.entry.first_cell = task.first_cell + block_cell;
+        closed.entry.cells = static_cast<uint32_t>(cell - block_cell);
+        out.blocks.push_back(std::move(closed));
+        block_cell = cell;
+      }
+      out.encode_seconds += watch.Lap();
     }
-    out.encode_seconds += watch.Lap();
   }
-  progress_.Advance(task.units * static_cast<uint64_t>(unit));
+  progress_.Advance(units_done * static_cast<uint64_t>(unit));
   return out;
 }
 
 Status Encoder::Take(const Task& task, EncodedTask encoded) {
   for (const auto& [entry, payload] : encoded.blocks) {
-    if (entry.method != Method::kDense) tables_used_.insert(target_.layout().tensors()[task.tensor].dtype);
+    used_.emplace(entry.method, task.dtype);
     SKERRY_TRY(writer_.AddBlock(entry, payload));
-    touched_[task.tensor] = true;
   }
-  if (task.base != kNoBase) receipt_.base_digests[static_cast<size_t>(task.base)] += encoded.base;
-  receipt_.target_digests[task.tensor] += encoded.target;
-  receipt_.info.changed += encoded.changed;
+  for (size_t i = 0; i < task.runs.size(); ++i) {
+    const TaskRun& run = task.runs[i];
+    const EncodedTask::Tensor& tensor = encoded.tensors[i];
+    if (run.base != kNoBase) receipt_.base_digests[static_cast<size_t>(run.base)] += tensor.base;
+    receipt_.target_digests[run.tensor] += tensor.target;
+    receipt_.info.changed += tensor.changed;
+    if (tensor.changed > 0) touched_[run.tensor] = true;
+  }
   receipt_.compare_seconds += encoded.compare_seconds;
   receipt_.encode_seconds += encoded.encode_seconds;
   return {};
@@ -314,7 +273,7 @@ std::vector<NamedTensor> Encoder::Names() const {
 Result<EncodeReceipt> Encoder::Run(std::vector<SideFileChange> side_files) {
   SKERRY_TRY(MatchTensors());
   MakeTasks();
-  SKERRY_TRY(Survey());
+  SKERRY_TRY(TakeSurvey());
   const Layout &before = base_.layout(), &after = target_.layout();
   receipt_.base_digests.resize(before.tensors().size());
   receipt_.target_digests.resize(after.tensors().size());
@@ -343,8 +302,11 @@ Result<EncodeReceipt> Encoder::Run(std::vector<SideFileChange> side_files) {
   info.target_model = ModelDigest(after.tensors_digest(), receipt_.target_digests);
   info.blocks = writer_.blocks().size();
   head.info = info;
-  for (const auto& [dtype, table] : tables_) {
-    if (tables_used_.count(dtype) != 0) head.tables.emplace(dtype, table);
+  for (const auto& [dtype, table] : values_) {
+    if (used_.count({Method::kSparseFlat, dtype}) != 0) head.tables.emplace(dtype, table);
+  }
+  for (const auto& [dtype, model] : magnitudes_) {
+    if (used_.count({Method::kSparseMagnitude, dtype}) != 0) head.magnitudes.emplace(dtype, model);
   }
   if (options_.with_names) head.names = Names();
   if (before.digest() != after.digest()) head.layout = after.Serialize();

@@ -34,23 +34,25 @@ inline constexpr size_t kMaxSections = 6;
 enum class Method : uint8_t {
   kDense = 0,
   kSparseFlat = 1,
+  kSparseMagnitude = 2,
 };
 
 // A tensor is divided into cells of kCellUnits storage units (the last one may be shorter). A block is a run of 1 to
-// kMaxCellsPerBlock cells of one tensor; the encoder closes it at kChangesPerBlock changes.
+// kMaxCellsPerBlock cells of tensors of one dtype (see cell_order.h); the encoder closes it at kChangesPerBlock
+// changes.
 inline constexpr uint32_t kCellUnits = 1 << 16;
 inline constexpr uint32_t kMaxCellsPerBlock = 64;
-inline constexpr uint32_t kChangesPerBlock = 4096;
+inline constexpr uint32_t kChangesPerBlock = 6144;
 
 // Limits that a reader enforces before it allocates.
 inline constexpr uint64_t kMaxInfoSectionBytes = 256;
-inline constexpr uint64_t kMaxTablesSectionBytes = 4096;
+inline constexpr uint64_t kMaxTablesSectionBytes = 64 << 10;
 inline constexpr uint64_t kMaxDirectorySectionBytes = 1ull << 30;
 inline constexpr uint64_t kMaxNamesSectionBytes = 256ull << 20;      // after decompression
 inline constexpr uint64_t kMaxLayoutSectionBytes = 256ull << 20;     // after decompression
 inline constexpr uint64_t kMaxSideFilesSectionBytes = 256ull << 20;  // after decompression, all together
 
-// A sparse-flat block of at least this many changes uses two pairs of entropy coder states in turn: twice the
+// A sparse block of at least this many changes uses two pairs of entropy coder states in turn: twice the
 // independent work for the processor, at the price of eight bytes.
 inline constexpr uint64_t kTwoPairsFrom = 64;
 

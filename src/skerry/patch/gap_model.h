@@ -8,17 +8,16 @@
 
 namespace skerry {
 
-// A gap (unchanged units before a change) is a quotient, coded with a static table, and `low_bits` raw bits. A quotient
-// of 31 or more is coded as the escape symbol 31, which subtracts 31, as often as needed.
+// A gap (unchanged members before a change) is a quotient, coded with a static table, and `low_bits` raw bits. A
+// quotient of `escape` or more is coded as the symbol `escape`, which subtracts as much, as often as needed.
 struct GapModel {
   const SymbolTable* table;
   int low_bits;
+  uint32_t escape;
 };
-inline constexpr uint32_t kGapEscape = 31;
 
-// For `changed` >= 1 positions among `units`. Both ends derive it from these two numbers (docs/patch-format.md,
-// "Gaps").
-GapModel GapModelFor(uint64_t units, uint64_t changed);
+// For 1 <= `changed` <= `members`. Both ends derive it from these two numbers (docs/patch-format.md, "Gaps").
+GapModel GapModelFor(uint64_t members, uint64_t changed);
 
 }  // namespace skerry
 

@@ -7,18 +7,26 @@
 
 #include "skerry/base/file.h"
 #include "skerry/patch/block.h"
+#include "skerry/patch/cell_order.h"
 #include "skerry/patch/patch_file.h"
 #include "skerry/tensors/layout.h"
 #include "skerry/tensors/running_digest.h"
 
 namespace skerry {
 
-// A directory entry placed in a model: which units of which tensor it replaces.
+// A directory entry placed in a model: which units of which tensors, all of one dtype, it replaces some of.
 struct PlacedBlock {
   BlockEntry entry;
-  size_t tensor = 0;        // ordinal in the target's layout
-  uint64_t first_unit = 0;  // a multiple of kCellUnits
-  uint64_t units = 0;
+  DType dtype = DType::kU8;
+  uint64_t units = 0;          // of all runs
+  std::vector<BlockRun> runs;  // ordinals in the target's layout
+};
+
+// What a block does to one of its runs: positions count from the run's first unit.
+struct RunChanges {
+  BlockRun run;
+  BlockChanges changes;
+  RunningDigest moved;  // how much the changes move the tensor's running digest
 };
 
 // Immutable after opening; all methods may be called from several threads.
@@ -36,11 +44,11 @@ class Patch {
   // Places all blocks in the target's layout, rising. kCorrupt when they do not fit it.
   Result<std::vector<PlacedBlock>> Place(const Layout& target) const;
 
-  // Decodes one block whose old bytes are `before` (empty for a tensor that the base has not). The block's checksum
-  // is verified: it covers positions and new bits, so a wrong base shows here as kCorrupt.
-  // `moved` receives by how much the changes move the tensor's running digest.
-  Status Decode(const PlacedBlock& block, const LayoutTensor& tensor, ByteSpan before, BlockChanges& changes,
-                RunningDigest& moved) const;
+  // Decodes one block. `before` holds the old bytes of each of its runs, or is empty for tensors that the base has not.
+  // The block's checksum is verified: it covers positions and new bits, so a wrong base shows here as kCorrupt. Runs
+  // without changes are left out.
+  Result<std::vector<RunChanges>> Decode(const PlacedBlock& block, const Layout& target,
+                                         std::span<const ByteSpan> before) const;
 
  private:
   static Result<Patch> From(std::unique_ptr<PatchBytes> bytes, std::string name);

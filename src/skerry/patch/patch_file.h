@@ -11,6 +11,7 @@
 #include "skerry/base/hash.h"
 #include "skerry/base/result.h"
 #include "skerry/patch/format.h"
+#include "skerry/patch/magnitude_model.h"
 #include "skerry/patch/symbol_table.h"
 #include "skerry/tensors/dtype.h"
 
@@ -54,13 +55,15 @@ struct SideFileChange {
   std::optional<Bytes> content;
 };
 
-// Value tables of the sparse methods, one for each dtype that has blocks.
-using ValueTables = std::map<DType, SymbolTable>;
+// What the sparse methods need to know, for each dtype that has blocks of them.
+using ValueTables = std::map<DType, SymbolTable>;         // sparse-flat
+using MagnitudeModels = std::map<DType, MagnitudeModel>;  // sparse-magnitude
 
 // Everything of a patch but the payloads.
 struct PatchHead {
   PatchInfo info;
   ValueTables tables;
+  MagnitudeModels magnitudes;
   std::vector<BlockEntry> blocks;
   std::vector<NamedTensor> names;  // empty where the file carries none
   std::optional<Bytes> layout;     // serialised, where it is not the base's

@@ -44,18 +44,30 @@ Status ParseInfo(ByteSpan section, PatchInfo& info) {
   return {};
 }
 
-Status ParseTables(ByteSpan section, ValueTables& tables) {
-  ByteReader reader(section);
+// `parse(dtype)` reads one entry.
+template <typename T, typename Parse>
+Status ParseByDType(ByteReader& reader, std::map<DType, T>& entries, Parse parse) {
   const uint64_t count = reader.Varint();
   for (uint64_t i = 0; i < count && reader.ok(); ++i) {
     const auto code = reader.Int<uint8_t>();
     const auto dtype = DTypeFromCode(code);
-    if (!dtype || (!tables.empty() && *dtype <= tables.rbegin()->first)) {
-      return Fail(Code::kCorrupt, "value table for dtype code {} is unknown, repeated or out of order", code);
+    if (!dtype || (!entries.empty() && *dtype <= entries.rbegin()->first)) {
+      return Fail(Code::kCorrupt, "table for dtype code {} is unknown, repeated or out of order", code);
     }
-    SKERRY_ASSIGN(SymbolTable table, SymbolTable::Parse(reader));
-    tables.emplace(*dtype, table);
+    SKERRY_ASSIGN(T entry, parse(*dtype));
+    entries.emplace(*dtype, std::move(entry));
   }
+  return {};
+}
+
+Status ParseTables(ByteSpan section, PatchHead& head) {
+  ByteReader reader(section);
+  SKERRY_TRY(ParseByDType(reader, head.tables, [&](DType) { return SymbolTable::Parse(reader); }));
+  SKERRY_TRY(ParseByDType(reader, head.magnitudes, [&](DType dtype) -> Result<MagnitudeModel> {
+    const auto view = MagnitudeViewOf(dtype);
+    if (!view) return Fail(Code::kCorrupt, "magnitude classes for {}, which has no exponent", DTypeName(dtype));
+    return MagnitudeModel::Parse(reader, *view);
+  }));
   if (!reader.AtEnd()) return Fail(Code::kCorrupt, "malformed tables section");
   return {};
 }
@@ -78,7 +90,7 @@ Status ParseDirectory(ByteSpan section, const PatchInfo& info, uint64_t blocks_b
     block.checksum = reader.Int<uint32_t>();
     block.offset = offset;
     if (!reader.ok()) return Fail(Code::kCorrupt, "malformed directory entry {}", blocks.size());
-    if (method > static_cast<uint8_t>(Method::kSparseFlat)) {
+    if (method > static_cast<uint8_t>(Method::kSparseMagnitude)) {
       return Fail(Code::kCorrupt, "block {} has the unknown method {}", blocks.size(), method);
     }
     block.method = static_cast<Method>(method);
@@ -241,7 +253,7 @@ Result<PatchHead> ReadPatchHead(const PatchBytes& bytes) {
     if (i == 0 && kind != Section::kInfo) return Fail(Code::kCorrupt, "the info section is missing");
     switch (kind) {
       case Section::kInfo: SKERRY_TRY(ParseInfo(section, head.info)); break;
-      case Section::kTables: SKERRY_TRY(ParseTables(section, head.tables)); break;
+      case Section::kTables: SKERRY_TRY(ParseTables(section, head)); break;
       case Section::kDirectory:
         has_directory = true;
         SKERRY_TRY(ParseDirectory(section, head.info, blocks_bytes, head.blocks));

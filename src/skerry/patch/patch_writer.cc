@@ -27,14 +27,20 @@ Bytes InfoSection(const PatchInfo& info) {
   return out;
 }
 
-Bytes TablesSection(const ValueTables& tables) {
+template <typename T>
+void WriteByDType(ByteWriter& writer, const std::map<DType, T>& entries) {
+  writer.Varint(entries.size());
+  for (const auto& [dtype, entry] : entries) {
+    writer.Int<uint8_t>(static_cast<uint8_t>(dtype));
+    entry.Serialize(writer);
+  }
+}
+
+Bytes TablesSection(const PatchHead& head) {
   Bytes out;
   ByteWriter writer(out);
-  writer.Varint(tables.size());
-  for (const auto& [dtype, table] : tables) {
-    writer.Int<uint8_t>(static_cast<uint8_t>(dtype));
-    table.Serialize(writer);
-  }
+  WriteByDType(writer, head.tables);
+  WriteByDType(writer, head.magnitudes);
   return out;
 }
 
@@ -121,7 +127,7 @@ Status PatchWriter::Finish(PatchHead head) {
 
   std::vector<std::pair<Section, Bytes>> sections;
   sections.emplace_back(Section::kInfo, InfoSection(head.info));
-  if (!head.tables.empty()) sections.emplace_back(Section::kTables, TablesSection(head.tables));
+  if (!head.tables.empty() || !head.magnitudes.empty()) sections.emplace_back(Section::kTables, TablesSection(head));
   if (!blocks_.empty()) sections.emplace_back(Section::kDirectory, DirectorySection(blocks_));
   if (!head.names.empty()) sections.emplace_back(Section::kNames, NamesSection(head.names));
   if (head.layout) {

@@ -22,8 +22,12 @@ class SymbolTable {
   // The frequencies sum to 4096; a symbol of frequency 0 cannot be coded and is never decoded.
   explicit SymbolTable(const Frequencies& frequencies);
 
-  // Scales counts so that they sum to 4096 and every symbol keeps at least 1: any symbol can be coded.
+  // Scales counts, not all zero, so that they sum to 4096 and every symbol that was counted keeps at least 1.
   static Frequencies Normalise(std::span<const uint64_t, kSymbols> counts);
+
+  // The same for symbols of value steps, from a sample of them: also the likeliest ones and the escape, so that
+  // whatever the sample missed can be coded.
+  static Frequencies NormaliseSample(std::span<const uint64_t, kSymbols> counts);
 
   uint32_t frequency(uint32_t symbol) const { return frequencies_[symbol]; }
   uint32_t start(uint32_t symbol) const { return starts_[symbol]; }
@@ -38,7 +42,8 @@ class SymbolTable {
   // cache.
   uint32_t SymbolAt(uint32_t x) const { return symbols_[x & (kProbabilityOne - 1)]; }
 
-  // The serialised form in a patch: count of symbols up to the last used one, then a varint a frequency.
+  // The serialised form in a patch: the number of symbols up to the last used one before 31, then a varint a frequency;
+  // symbol 31, the escape of value tables, has the rest.
   void Serialize(ByteWriter& writer) const;
   static Result<SymbolTable> Parse(ByteReader& reader);
 

@@ -50,17 +50,33 @@ struct StepToken {
 };
 inline constexpr int kStepEscape = 31;
 
+constexpr StepToken EscapedToken(uint64_t value, int bits) {
+  return {.extra = value, .symbol = kStepEscape, .extra_bits = static_cast<uint8_t>(bits)};
+}
+
 template <std::unsigned_integral T>
 constexpr StepToken TokenOf(T before, T after, bool sign_magnitude) {
   const uint64_t rank = StepRank(before, after, sign_magnitude);
   if (rank < 16) return {.symbol = static_cast<uint8_t>(rank)};
   const int exponent = std::bit_width(rank) - 1;
-  if (exponent - 4 + 16 >= kStepEscape) {
-    return {.extra = after, .symbol = kStepEscape, .extra_bits = std::numeric_limits<T>::digits};
-  }
+  if (exponent - 4 + 16 >= kStepEscape) return EscapedToken(after, std::numeric_limits<T>::digits);
   return {.extra = rank - (1ull << exponent),
           .symbol = static_cast<uint8_t>(16 + exponent - 4),
           .extra_bits = static_cast<uint8_t>(exponent)};
+}
+
+// The same for 4-bit codes of sign and magnitude, in the lower half of a byte; ranks are below 16.
+constexpr int OrderedCode(uint8_t code) { return (code & 8) != 0 ? code ^ 7 : code; }
+
+constexpr StepToken CodeTokenOf(uint8_t before, uint8_t after) {
+  int step = (OrderedCode(after) - OrderedCode(before)) & 0xF;
+  step -= (step & 8) << 1;
+  return {.symbol = static_cast<uint8_t>(step > 0 ? 2 * step - 2 : -2 * step - 1)};
+}
+
+constexpr uint8_t AfterCodeStep(uint8_t before, uint32_t rank) {
+  const int step = (rank & 1) != 0 ? -static_cast<int>(rank / 2 + 1) : static_cast<int>(rank / 2 + 1);
+  return static_cast<uint8_t>(OrderedCode(static_cast<uint8_t>((OrderedCode(before) + step) & 0xF)));
 }
 
 }  // namespace skerry

@@ -141,7 +141,7 @@ Status Publication::DescribeTargetFiles(const Checkpoint& snapshot, const std::v
 // become a version that nobody can rebuild.
 Status Publication::ProveSpool(const Checkpoint& snapshot) {
   SKERRY_ASSIGN(const Patch patch, Patch::Open(spool_));
-  const auto nothing = [](const PlacedBlock&, const BlockChanges&) -> Status { return {}; };
+  const auto nothing = [](const RunChanges&) -> Status { return {}; };
   const auto proved = DecodeVerified(patch, snapshot, encoded_.base_digests, checkpoint_.layout(), options_.threads,
                                      progress_, nothing);
   if (proved) return {};
