@@ -19,6 +19,10 @@ Command& Command::Positional(const std::string& name, std::string& target, const
   App(app_)->add_option(name, target, help)->required();
   return *this;
 }
+Command& Command::Positional(const std::string& name, std::vector<std::string>& targets, const std::string& help) {
+  App(app_)->add_option(name, targets, help)->required();
+  return *this;
+}
 Command& Command::Required(const std::string& flags, std::string& target, const std::string& help) {
   App(app_)->add_option(flags, target, help)->required();
   return *this;

@@ -26,6 +26,7 @@ class Command {
   explicit Command(void* app) : app_(app) {}
 
   Command& Positional(const std::string& name, std::string& target, const std::string& help);
+  Command& Positional(const std::string& name, std::vector<std::string>& targets, const std::string& help);
   Command& Required(const std::string& flags, std::string& target, const std::string& help);
   Command& Option(const std::string& flags, std::string& target, const std::string& help);
   Command& Option(const std::string& flags, std::optional<uint64_t>& target, const std::string& help);

@@ -6,10 +6,16 @@
 
 namespace skerry {
 
+// What --level is, wherever it is.
+inline constexpr const char* kLevelHelp =
+    "compact: smallest, decoding reads the base once; fast: decoding touches only what changed";
+
 // On checkpoints and patches.
 void AddDiff(CommandLine& program);
 void AddApply(CommandLine& program);
 void AddShow(CommandLine& program);
+void AddSquash(CommandLine& program);
+void AddInvert(CommandLine& program);
 void AddVerify(CommandLine& program);
 
 // On boards: the trainer's side, then the islands', then people's.

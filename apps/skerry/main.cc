@@ -21,6 +21,8 @@ int main(int argc, char** argv) {
   skerry::AddDiff(program);
   skerry::AddApply(program);
   skerry::AddShow(program);
+  skerry::AddSquash(program);
+  skerry::AddInvert(program);
   skerry::AddVerify(program);
   skerry::AddInit(program);
   skerry::AddPublish(program);

@@ -8,7 +8,7 @@ namespace skerry {
 namespace {
 
 struct Arguments {
-  std::string board, run, checkpoint, state;
+  std::string board, run, checkpoint, state, level = "compact";
   std::optional<uint64_t> version, step;
   bool allow_empty = false;
 };
@@ -19,7 +19,10 @@ Status Run(const Arguments& args, const CommonOptions& common) {
   SKERRY_ASSIGN(const RunId run, RunId::Parse(args.run));
   SKERRY_ASSIGN(const Board board, OpenBoard(args.board));
   SKERRY_ASSIGN(const Checkpoint checkpoint, OpenSettledCheckpoint(args.checkpoint));
-  PublishOptions options{.state_directory = args.state, .allow_empty = args.allow_empty, .threads = common.threads};
+  PublishOptions options{.state_directory = args.state,
+                         .allow_empty = args.allow_empty,
+                         .level = *LevelFromName(args.level),
+                         .threads = common.threads};
   if (args.state.empty()) {
     SKERRY_ASSIGN(options.state_directory, DefaultPublisherState(board, run));
   }
@@ -92,6 +95,7 @@ void AddPublish(CommandLine& program) {
       .Option("--step", args->step, "The trainer's step, kept as metadata")
       .Option("--version", args->version,
               "Publish as exactly this version; again with the same bytes is a no-op, with others a conflict")
+      .Choice("--level", args->level, {"compact", "fast"}, kLevelHelp)
       .Flag("--allow-empty", args->allow_empty, "Make a version even when nothing changed since the head")
       .Option("--state", args->state,
               "Snapshot of the last published version and spool (default: below the user's cache folder)")

@@ -1,3 +1,5 @@
+#include <map>
+
 #include "commands.h"
 #include "skerry/base/text.h"
 #include "skerry/patch/patch.h"
@@ -12,38 +14,30 @@ struct Arguments {
   bool tensors = false;
 };
 
-struct TensorRow {
-  std::string name, type;
-  uint64_t units = 0, changed = 0, bytes = 0, blocks = 0, dense = 0;
+uint64_t UnitsOf(const NamedTensor& tensor) {
+  uint64_t bits = static_cast<uint64_t>(DTypeBits(tensor.dtype));
+  for (const uint64_t axis : tensor.shape) {
+    if (__builtin_mul_overflow(bits, axis, &bits)) return 0;
+  }
+  return LayoutTensor{.dtype = tensor.dtype, .bytes = bits / 8}.units();
+}
+
+std::string TypeOf(const NamedTensor& tensor) {
+  return DescribeType(LayoutTensor{.name = tensor.name, .dtype = tensor.dtype, .shape = tensor.shape});
+}
+
+// How many blocks there are of a method, and what they take.
+struct MethodRow {
+  uint64_t blocks = 0, changed = 0, bytes = 0;
 };
 
-// Sums the directory by tensor, as far as the patch names its tensors.
-std::vector<TensorRow> RowsOf(const PatchHead& head) {
-  std::vector<TensorRow> rows;
-  // The names section lists exactly the tensors that have blocks, in order; a new tensor begins where a block is not
-  // within the cells that are left of the current one.
-  size_t block = 0;
-  for (const NamedTensor& tensor : head.names) {
-    uint64_t bits = static_cast<uint64_t>(DTypeBits(tensor.dtype));
-    for (const uint64_t axis : tensor.shape) {
-      if (__builtin_mul_overflow(bits, axis, &bits)) return {};
-    }
-    LayoutTensor described{.name = tensor.name, .dtype = tensor.dtype, .shape = tensor.shape, .bytes = bits / 8};
-    TensorRow row{.name = tensor.name, .type = DescribeType(described), .units = described.units()};
-    uint64_t cells = CellsOf(row.units);
-    while (block < head.blocks.size() && head.blocks[block].cells <= cells) {
-      const BlockEntry& entry = head.blocks[block];
-      const uint64_t gap =
-          row.blocks == 0 ? 0 : entry.first_cell - (head.blocks[block - 1].first_cell + head.blocks[block - 1].cells);
-      if (entry.cells + gap > cells) break;
-      cells -= entry.cells + gap;
-      row.changed += entry.changed;
-      row.bytes += entry.size;
-      row.dense += entry.method == Method::kDense;
-      ++row.blocks;
-      ++block;
-    }
-    rows.push_back(std::move(row));
+std::map<Method, MethodRow> MethodsOf(const PatchHead& head) {
+  std::map<Method, MethodRow> rows;
+  for (const BlockEntry& block : head.blocks) {
+    MethodRow& row = rows[block.method];
+    ++row.blocks;
+    row.changed += block.changed;
+    row.bytes += block.size;
   }
   return rows;
 }
@@ -53,7 +47,7 @@ Status Run(const Arguments& args, const CommonOptions& common) {
   const PatchHead& head = patch.head();
   const PatchInfo& info = head.info;
   const double density = info.units == 0 ? 0 : static_cast<double>(info.changed) / static_cast<double>(info.units);
-  const std::vector<TensorRow> rows = args.tensors ? RowsOf(head) : std::vector<TensorRow>{};
+  const std::map<Method, MethodRow> methods = MethodsOf(head);
   if (common.json) {
     nlohmann::ordered_json json = {{"patch", args.patch},
                                    {"format", kPatchVersion},
@@ -68,51 +62,54 @@ Status Run(const Arguments& args, const CommonOptions& common) {
                                    {"density", density},
                                    {"blocks", info.blocks},
                                    {"tensors_named", head.names.size()}};
+    for (const auto& [method, row] : methods) {
+      json["methods"][MethodName(method)] = {{"blocks", row.blocks}, {"changed", row.changed}, {"bytes", row.bytes}};
+    }
     json["side_files"] = nlohmann::ordered_json::array();
     for (const SideFileChange& file : head.side_files) {
       json["side_files"].push_back({{"path", file.path}, {"removed", !file.content.has_value()}});
     }
     if (args.tensors) {
       json["tensors"] = nlohmann::ordered_json::array();
-      for (const TensorRow& row : rows) {
-        json["tensors"].push_back({{"name", row.name},
-                                   {"type", row.type},
-                                   {"elements", row.units},
-                                   {"changed", row.changed},
-                                   {"bytes", row.bytes},
-                                   {"blocks", row.blocks},
-                                   {"dense_blocks", row.dense}});
+      for (const NamedTensor& tensor : head.names) {
+        json["tensors"].push_back({{"name", tensor.name},
+                                   {"type", TypeOf(tensor)},
+                                   {"elements", UnitsOf(tensor)},
+                                   {"changed", tensor.changed}});
       }
     }
     PrintJson(json);
     return {};
   }
-  PrintFacts({{"patch", fmt::format("{} (format {}, {})", args.patch, kPatchVersion, HumanBytes(patch.size()))},
-              {"changed", fmt::format("{} of {} elements ({}) in {} blocks", Grouped(info.changed), Grouped(info.units),
-                                      Percent(density), info.blocks)},
-              {"base model", info.base_model.Hex()},
-              {"target model", info.target_model.Hex()},
-              {"layout", info.base_layout == info.target_layout
-                             ? info.base_layout.Hex()
-                             : fmt::format("{} -> {}{}", info.base_layout.Short(), info.target_layout.Short(),
-                                           info.structural ? " (structural)" : " (same tensors, other files)")}});
+  std::vector<std::pair<std::string, std::string>> facts = {
+      {"patch", fmt::format("{} (format {}, {})", args.patch, kPatchVersion, HumanBytes(patch.size()))},
+      {"changed", fmt::format("{} of {} elements ({}) in {} blocks", Grouped(info.changed), Grouped(info.units),
+                              Percent(density), info.blocks)},
+      {"base model", info.base_model.Hex()},
+      {"target model", info.target_model.Hex()},
+      {"layout", info.base_layout == info.target_layout
+                     ? info.base_layout.Hex()
+                     : fmt::format("{} -> {}{}", info.base_layout.Short(), info.target_layout.Short(),
+                                   info.structural ? " (structural)" : " (same tensors, other files)")}};
+  for (const auto& [method, row] : methods) {
+    const double each = static_cast<double>(row.bytes) / static_cast<double>(row.changed);
+    facts.emplace_back(MethodName(method), fmt::format("{} changes in {} blocks, {}, {:.3f} bytes a change",
+                                                       Grouped(row.changed), row.blocks, HumanBytes(row.bytes), each));
+  }
+  PrintFacts(facts);
   for (const SideFileChange& file : head.side_files) {
-    fmt::print("side file   {} {}\n", Printable(file.path),
-               file.content ? HumanBytes(file.content->size()) : "removed");
+    fmt::print("side file  {} {}\n", Printable(file.path), file.content ? HumanBytes(file.content->size()) : "removed");
   }
   if (args.tensors) {
     if (head.names.empty() && info.blocks > 0) {
       fmt::print("The patch names no tensors (patches on a board leave that to the layout).\n");
       return {};
     }
-    std::vector<std::vector<std::string>> table = {{"tensor", "type", "changed", "density", "bytes", "a change"}};
-    for (const TensorRow& row : rows) {
+    std::vector<std::vector<std::string>> table = {{"tensor", "type", "changed", "density"}};
+    for (const NamedTensor& tensor : head.names) {
+      const auto units = static_cast<double>(std::max<uint64_t>(1, UnitsOf(tensor)));
       table.push_back(
-          {row.name, row.type, Grouped(row.changed),
-           Percent(static_cast<double>(row.changed) / static_cast<double>(std::max<uint64_t>(1, row.units))),
-           Grouped(row.bytes),
-           fmt::format("{:.3f} B",
-                       static_cast<double>(row.bytes) / static_cast<double>(std::max<uint64_t>(1, row.changed)))});
+          {tensor.name, TypeOf(tensor), Grouped(tensor.changed), Percent(static_cast<double>(tensor.changed) / units)});
     }
     fmt::print("\n");
     PrintTable(table);

@@ -70,6 +70,29 @@ def bf16_weights(count: int, rng: random.Random) -> bytes:
     return b"".join(struct.pack("<f", 0.04 * (rng.random() - 0.5))[2:] for _ in range(count))
 
 
+# Bits of what has a magnitude and how many of them are the magnitude; of the dtypes that have one.
+MAGNITUDES = {
+    "F16": (16, 15), "BF16": (16, 15), "F32": (32, 31), "F64": (64, 63), "F8_E4M3": (8, 7), "F8_E5M2": (8, 7),
+    "F8_E8M0": (8, 8), "F8_E4M3FNUZ": (8, 7), "F8_E5M2FNUZ": (8, 7), "F4": (4, 3),
+}  # fmt: skip
+
+
+def by_magnitude(name: str, count: int, rng: random.Random, shares=(0.97, 0.3, 0.02)) -> tuple[bytes, bytes]:
+    """`count` random elements before and after a step that changes `shares` of those of small, middle and large
+    magnitude. Middle and large ones move to a neighbour, small ones up to 8 values away."""
+    width, bits = MAGNITUDES[name]
+    old = new = 0
+    for i in range(count):
+        before = after = rng.getrandbits(width)
+        third = min(2, (before & (1 << bits) - 1) * 4 >> bits)
+        if rng.random() < shares[third]:
+            step = rng.choice([-1, 1]) * (rng.randrange(1, 8) if third == 0 else 1)
+            after = (before + step) % (1 << width)
+        old |= before << i * width
+        new |= after << i * width
+    return old.to_bytes(count * width // 8, "little"), new.to_bytes(count * width // 8, "little")
+
+
 # ---------------------------------------------------------------------------------------------------------------------
 # The pairs
 
@@ -214,6 +237,83 @@ def more_than_64_cells():
     return single({"w": ("U8", [count], old)}), single({"w": ("U8", [count], new)})
 
 
+def example_sparse_flat():
+    """The three examples of docs/patch-format.md."""
+    old = words("H", *([0x3C00] * 5 + [0x3CB9] + [0x3C00] * 34 + [0x41C8] + [0x3C00] * 23))
+    return single({"w": ("BF16", [64], old)}), single({"w": ("BF16", [64], with_units(old, 2, {5: 0x3CBA, 40: 0x41C7}))})
+
+
+def example_dense():
+    old, new = words("H", 0x3F80, 0x7F81, 0x7FC0, 0xFFC0), words("H", 0x7FC1, 0x7F81, 0x3F80, 0xFFC1)
+    return single({"w": ("BF16", [4], old)}), single({"w": ("BF16", [4], new)})
+
+
+def example_sparse_magnitude():
+    old = words("H", *(0x3C00 if i % 64 else 0x3A80 for i in range(4096)))
+    new = with_units(old, 2, {128: 0x3A81, 300: 0x3BFF, 320: 0x3A7F, 576: 0x3A81, 1920: 0x3A81, 2816: 0x3A81})
+    return tuple(single({"v": ("BF16", [2048], data[:4096]), "w": ("BF16", [2048], data[4096:])}) for data in (old, new))
+
+
+def magnitudes():
+    """Of every dtype that has a magnitude, a tensor where it says how likely a change is."""
+    rng, old, new = random.Random(21), {}, {}
+    for name in MAGNITUDES:
+        count = {"F64": 600, "F32": 800}.get(name, 1600)
+        before, after = by_magnitude(name, count, rng)
+        old[f"m.{name}"], new[f"m.{name}"] = (name, [count], before), (name, [count], after)
+    return single(old), single(new)
+
+
+def small_tensors():
+    """Experts, of which a block holds many: of several dtypes in turn, some empty and some that do not change."""
+    rng, old, new = random.Random(22), {}, {}
+    for i in range(40):
+        for part, name, unit, count in (("down", "BF16", 2, 96), ("scale", "F32", 4, 3), ("up", "BF16", 2, 72),
+                                        ("codes", "U8", 1, 40), ("bias", "F8_E4M3", 1, 5 * (i % 3))):  # fmt: skip
+            before, after = by_magnitude(name if name in MAGNITUDES else "F8_E8M0", count, rng, (0.8, 0.1, 0.001))
+            tensor = f"experts.{i}.{part}"
+            old[tensor] = (name, [count], before)
+            new[tensor] = (name, [count], before if i % 7 == 3 else after)
+    return single(old), single(new)
+
+
+def small_and_large_tensors():
+    """Blocks that begin in one tensor and end in another, where a tensor begins or ends in a cell of its own."""
+    rng, old, new = random.Random(23), {}, {}
+    for name, unit, counts in (("U8", 1, (65_535, 10, 131_073, 1)), ("F8_E5M2", 1, (7, 65_536, 65_537))):
+        for i, count in enumerate(counts):
+            data = bytes(count)
+            at = {0: 1, count - 1: 2, count // 2: 3} | ({65_535: 4, 65_536: 5} if count > 65_536 else {})
+            old[f"{name}.{i}"] = (name, [count], data)
+            new[f"{name}.{i}"] = (name, [count], with_units(data, unit, at))
+    return single(old), single(new)
+
+
+def most_change():
+    """Densities above a half: 0.6 (with a stretch that does not change), 0.99, 0.9999, all."""
+    rng, old, new = random.Random(24), {}, {}
+    for name, unit, count, density in (("I16", 2, 900, 0.6), ("U32", 4, 800, 0.99), ("I32", 4, 20_000, 0.9999),
+                                       ("U16", 2, 300, 1), ("F32", 4, 900, 0.7), ("U64", 8, 70, 1)):  # fmt: skip
+        data = rng.randbytes(unit) * count
+        after = nudge(data, unit, density, rng)
+        if name == "I16":
+            after = after[:100] + data[100:300] + after[300:]
+        old[name], new[name] = (name, [count], data), (name, [count], after)
+    before, after = by_magnitude("BF16", 2400, rng, (1, 0.9, 0.55))
+    old["classes"], new["classes"] = ("BF16", [2400], before), ("BF16", [2400], after)
+    return single(old), single(new)
+
+
+def escaped_values():
+    """Steps too large for a token, in each width that has such, and steps that the survey did not see."""
+    rng, old, new = random.Random(25), {}, {}
+    for name, unit in (("F32", 4), ("F64", 8), ("U64", 8), ("C64", 8)):
+        before = rng.randbytes(unit) * 700
+        at = {position: rng.getrandbits(8 * unit) for position in range(0, 700, 31)}
+        old[name], new[name] = (name, [700], before), (name, [700], with_units(before, unit, at))
+    return single(old), single(new)
+
+
 def side_files():
     tensors = {"w": ("U8", [4], b"abcd")}
     old = {"config.json": b'{"layers": 1}\n', "tokenizer/vocab.txt": b"a\nb\n", "generation_config.json": b"{}",
@@ -227,6 +327,7 @@ def side_files():
 NON_STRUCTURAL = [
     every_dtype, A1_nan_payloads, A2_integers_and_bools, A3_float8_zeros_and_nans, A8_gaps_around_two_to_the_16,
     A18_empty_delta, A19_empty_and_scalar_tensors, A24_dense_random_update, B3_and_B11_headers_differ_only,
-    B13_unaligned_tensors, C5_other_shards, every_step_size, several_blocks, more_than_64_cells, side_files,
+    B13_unaligned_tensors, C5_other_shards, every_step_size, several_blocks, more_than_64_cells, side_files, magnitudes, small_tensors,
+    small_and_large_tensors, most_change, escaped_values, example_sparse_flat, example_dense, example_sparse_magnitude,
 ]  # fmt: skip
 STRUCTURAL = [A14_dtype_and_A16_shape_change]

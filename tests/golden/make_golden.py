@@ -3,8 +3,9 @@
 
     python make_golden.py --binary build/release/apps/skerry/skerry
 
-For each pair of golden_models.py: `NAME/base/`, and `NAME/patch.skerry` by the binary; for some also
-`NAME/foreign.skerry` by the encoder in tests/reference, which writes what the format allows and the binary never does.
+For each pair of golden_models.py: `NAME/base/`, and `NAME/patch.skerry` by the binary; `NAME/fast.skerry` where level
+`fast` makes another one; for some also `NAME/foreign.skerry` by the encoder in tests/reference, which writes what the
+format allows and the binary never does.
 `must_fail/` holds patches for `A1_nan_payloads` that every reader of version 1 refuses. `expected.json` holds the
 SHA-256 of each file of each target, and the numbers that section info must show, counted without the binary's help.
 """
@@ -23,19 +24,32 @@ from golden_files import HERE
 
 import craft
 import skerry_reference as reference
+from craft import Classes
 from reference_checkpoint import model_digest, read_checkpoint
 
-# How the second encoder does it: cells in a block, tensors whose blocks are dense.
+SIXTEEN = Classes([0, *(1 << i for i in range(15))], frozenset({2, 3, 9, 15}))
+
+# How the second encoder does it.
 FOREIGN = {
-    "every_dtype": (64, {"layer.f64", "layer.f4"}),
-    "A8_gaps_around_two_to_the_16": (2, set()),
-    "A19_empty_and_scalar_tensors": (1, set()),
-    "C5_other_shards": (1, {"layer.3.weight"}),
-    "every_step_size": (1, set()),
-    "several_blocks": (1, {"sparse"}),
-    "more_than_64_cells": (64, set()),
-    "side_files": (1, set()),
-}
+    "every_dtype": dict(
+        cells_per_block=64, dense={"layer.f64", "layer.f8_e4m3"}, escape_every=3,
+        classes={"F16": SIXTEEN, "BF16": Classes([0]), "F32": Classes([0, 1 << 30, (1 << 31) - 1]),
+                 "F8_E8M0": Classes([0, 1, 255]), "F4": Classes([*range(8)], frozenset({1, 4, 5}))}),
+    "A8_gaps_around_two_to_the_16": dict(cells_per_block=2),
+    "A19_empty_and_scalar_tensors": dict(classes={"F32": Classes([0, 1])}),
+    "C5_other_shards": dict(dense={"layer.3.weight"}),
+    "every_step_size": dict(escape_every=10, classes={"F32": Classes([0, 0x3C000100])}),
+    "several_blocks": dict(dense={"sparse"}, classes={"F32": Classes([0]), "BF16": Classes([0, 0x3C00])}),
+    "more_than_64_cells": dict(cells_per_block=64),
+    "side_files": dict(),
+    "magnitudes": dict(
+        escape_every=4,
+        classes={"F64": Classes([0, 1, 2**63 - 1]), "F8_E5M2": Classes([0, *range(1, 16)], frozenset(range(1, 16)))}),
+    "small_tensors": dict(cells_per_block=7, spanning=True, dense={"experts.5.down", "experts.6.down"},
+                          classes={"BF16": Classes([0, 8000, 20000], frozenset({1}))}),
+    "small_and_large_tensors": dict(cells_per_block=3, spanning=True, classes={"F8_E5M2": Classes([0, 127])}),
+    "most_change": dict(dense={"I32"}, classes={"F32": Classes([0])}, escape_every=9),
+}  # fmt: skip
 
 
 def main():
@@ -62,14 +76,36 @@ def make_case(make, structural: bool, binary: Path) -> dict:
             for path, content in files.items():
                 (directory / path).parent.mkdir(parents=True, exist_ok=True)
                 (directory / path).write_bytes(content)
-        command = [binary, "diff", base, target, "-o", HERE / name / "patch.skerry"]
-        subprocess.run(command + ["--structural"] * structural, check=True, stdout=subprocess.DEVNULL)
+        command = [binary, "diff", base, target] + ["--structural"] * structural
+        for patch, level in (("patch", "compact"), ("fast", "fast")):
+            out = HERE / name / f"{patch}.skerry"
+            subprocess.run([*command, "-o", out, "--level", level], check=True, stdout=subprocess.DEVNULL)
+        if out.read_bytes() == (HERE / name / "patch.skerry").read_bytes():
+            out.unlink()
         before, after = read_checkpoint(base), read_checkpoint(target)
+    foreign = HERE / name / "foreign.skerry"
     if name in FOREIGN:
-        cells, dense = FOREIGN[name]
-        foreign = craft.encode_patch(before, after, cells, dense, names=False)
-        (HERE / name / "foreign.skerry").write_bytes(foreign.assemble())
+        foreign.write_bytes(craft.encode_patch(before, after, names=False, **FOREIGN[name]).assemble())
+    elif structural:
+        foreign.write_bytes(with_new_tensors_in_one_block((HERE / name / "patch.skerry").read_bytes(), after))
     return {"files": golden_files.hashes(new), "info": info_of(before, after)}
+
+
+def with_new_tensors_in_one_block(patch: bytes, after) -> bytes:
+    """The new tensors of U8, which our encoder gives a block a cell, in one block."""
+    parts, blocks, layout = craft.take_apart(patch), craft.blocks_of(patch), after.layout
+    placed = reference.place(reference.read_patch(patch), layout)
+    data, merged = b"", []
+    for i, (block, (run,)) in enumerate(zip(blocks, (p.runs for p in placed))):
+        tensor = layout.tensors[run.ordinal]
+        if tensor.dtype.name == "U8" and block.method == reference.DENSE:
+            data += after.tensors[run.ordinal][run.first_unit : run.first_unit + run.units]
+            merged.append(i)
+    assert merged == list(range(merged[0], merged[-1] + 1)) and len({placed[i].runs[0].ordinal for i in merged}) > 1
+    one = craft.Block(blocks[merged[0]].gap, len(merged), reference.DENSE, len(data), craft.encode_dense(data, 1),
+                      reference.xxh3(data) & 0xFFFFFFFF)  # fmt: skip
+    craft.set_blocks(parts, blocks[: merged[0]] + [one] + blocks[merged[-1] + 1 :])
+    return parts.assemble()
 
 
 def info_of(before, after) -> dict:

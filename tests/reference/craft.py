@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import zstandard
 
 import skerry_reference as reference
-from reference_checkpoint import CELL_UNITS, Checkpoint, DType, cells_of, model_digest
+from reference_checkpoint import CELL_UNITS, DTYPES, Checkpoint, DType, model_digest
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Bytes
@@ -167,9 +167,9 @@ def encode_info(info: dict) -> bytes:
 # Blocks
 
 
-def rans_encode(symbols: list[tuple[int, list[int], int]], end=65536) -> tuple[list[int], list[int]]:
+def rans_encode(symbols: list[tuple[int, list[int], int]], end=65536, pairs=1) -> tuple[list[int], list[int]]:
     """Encodes (state, frequencies, symbol) triples; returns the states and words from which a decoder ends at `end`."""
-    states, words = [end] * max(2, 1 + max(which for which, _, _ in symbols)), []
+    states, words = [end] * (2 * pairs), []
     for which, frequencies, symbol in reversed(symbols):
         frequency, x = frequencies[symbol], states[which]
         assert frequency > 0, f"symbol {symbol} cannot be coded"
@@ -180,11 +180,10 @@ def rans_encode(symbols: list[tuple[int, list[int], int]], end=65536) -> tuple[l
     return states, words[::-1]
 
 
-def token(old: bytes, new: bytes, dtype: DType) -> tuple[int, int, int]:
+def token(before: int, after: int, width: int, signed_view: bool) -> tuple[int, int, int]:
     """Symbol, extra bits, number of extra bits."""
-    width = 8 * dtype.unit
-    before, after = (reference.ordered(int.from_bytes(value, "little"), dtype) for value in (old, new))
-    step = (after - before) % (1 << width)
+    step = reference.ordered(after, width, signed_view) - reference.ordered(before, width, signed_view)
+    step %= 1 << width
     if step >= 1 << (width - 1):
         step -= 1 << width
     assert step != 0
@@ -194,34 +193,63 @@ def token(old: bytes, new: bytes, dtype: DType) -> tuple[int, int, int]:
         return rank, 0, 0
     if exponent <= 18:
         return exponent + 12, rank - (1 << exponent), exponent
-    return 31, int.from_bytes(new, "little"), width
+    return 31, after, width
+
+
+@dataclass
+class Strand:
+    """What a change stream is told of a strand. Numbers may lead beyond its members."""
+
+    members: int
+    changed: list[int]  # numbers
+    tokens: list[tuple[int, int, int]]
+    value_table: list[int]
+    changes: int | None = None  # where it is not their number
+
+    def announced(self) -> int:
+        return len(self.changed) if self.changes is None else self.changes
+
+
+def encode_strands(strands: list[Strand], end=65536) -> bytes:
+    """A change stream."""
+    symbols, bits, i = [], BitWriter(), 0
+    pairs = reference.pairs_of_states(sum(strand.announced() for strand in strands))
+    for strand in strands:
+        if strand.announced() == 0:
+            continue
+        gap_table, low_bits, escape = reference.gap_model(strand.members, strand.announced())
+        next_member = 0
+        for member, (symbol, extra, extra_bits) in zip(strand.changed, strand.tokens):
+            gap_state, value_state = 2 * (i % pairs), 2 * (i % pairs) + 1
+            gap = member - next_member
+            quotient = gap >> low_bits
+            symbols += [(gap_state, gap_table, escape)] * (quotient // escape)
+            symbols += [(gap_state, gap_table, quotient % escape), (value_state, strand.value_table, symbol)]
+            bits.put(gap & ((1 << low_bits) - 1), low_bits)
+            bits.put(extra, extra_bits)
+            next_member, i = member + 1, i + 1
+    states, words = rans_encode(symbols, end, pairs)
+    return change_stream(states, words, bits.bytes())
 
 
 def encode_sparse_flat(units, positions, tokens, value_table, changes=None, end=65536) -> bytes:
     """A payload. Positions may lead beyond the block; `changes` is k where it is not their number."""
-    gap_table, low_bits = reference.gap_model(units, changes or len(positions))
-    symbols, bits, next_position = [], BitWriter(), 0
-    pairs = reference.pairs_of_states(changes or len(positions))
-    for i, (position, (symbol, extra, extra_bits)) in enumerate(zip(positions, tokens)):
-        gap_state, value_state = 2 * (i % pairs), 2 * (i % pairs) + 1
-        gap = position - next_position
-        quotient = gap >> low_bits
-        symbols += [(gap_state, gap_table, 31)] * (quotient // 31) + [(gap_state, gap_table, quotient % 31)]
-        symbols.append((value_state, value_table, symbol))
-        bits.put(gap & ((1 << low_bits) - 1), low_bits)
-        bits.put(extra, extra_bits)
-        next_position = position + 1
-    states, words = rans_encode(symbols, end)
-    return sparse_flat_payload(states, words, bits.bytes())
+    return encode_strands([Strand(units, positions, tokens, value_table, changes)], end)
 
 
-def sparse_flat_payload(states: list[int], words: list[int], raw_bits: bytes) -> bytes:
+def encode_sparse_magnitude(strands: list[Strand], end=65536) -> bytes:
+    """A payload, a strand a class."""
+    return b"".join(varint(strand.announced()) for strand in strands) + encode_strands(strands, end)
+
+
+def change_stream(states: list[int], words: list[int], raw_bits: bytes) -> bytes:
     return struct.pack(f"<{len(states)}I", *states) + varint(len(words)) + struct.pack(f"<{len(words)}H", *words) + raw_bits
 
 
-def take_sparse_flat_apart(block: Block) -> tuple[list[int], list[int], bytes]:
-    cursor = reference.Cursor(block.payload, "payload")
-    states = [cursor.unsigned(4) for _ in range(2 * reference.pairs_of_states(block.changes))]
+def take_stream_apart(payload: bytes, changes: int) -> tuple[list[int], list[int], bytes]:
+    """The three arguments of `change_stream`."""
+    cursor = reference.Cursor(payload, "payload")
+    states = [cursor.unsigned(4) for _ in range(2 * reference.pairs_of_states(changes))]
     words = [cursor.unsigned(2) for _ in range(cursor.varint())]
     return states, words, cursor.rest()
 
@@ -252,41 +280,116 @@ def normalise(counts: list[int]) -> list[int]:
 # Whole patches
 
 
-def encode_patch(base: Checkpoint, target: Checkpoint, cells_per_block=1, dense=frozenset(), names=True) -> Parts:
-    """A non-structural patch. `dense`: names of the tensors whose blocks are dense; small ones are not compressed."""
-    assert base.layout.tensors_digest() == target.layout.tensors_digest()
-    counts: dict[int, list[int]] = {}
-    planned, named, next_cell, tensor_cell = [], [], 0, 0
-    for ordinal, (tensor, old, new) in enumerate(zip(target.layout.tensors, base.tensors, target.tensors)):
-        unit, dtype = tensor.dtype.unit, tensor.dtype
-        for cell in range(0, cells_of(tensor.units), cells_per_block):
-            cells = min(cells_per_block, cells_of(tensor.units) - cell)
-            first, last = cell * CELL_UNITS, min((cell + cells) * CELL_UNITS, tensor.units)
-            before, after = old[first * unit : last * unit], new[first * unit : last * unit]
-            at = differing(before, after, unit)
-            if not at:
-                continue
-            if ordinal not in named:
-                named.append(ordinal)
-            values = [after[i * unit : (i + 1) * unit] for i in at]
-            tokens = [token(before[i * unit : (i + 1) * unit], value, dtype) for i, value in zip(at, values)]
-            if tensor.name not in dense:
-                for symbol, _, _ in tokens:
-                    counts.setdefault(dtype.code, [0] * 32)[symbol] += 1
-            planned.append((tensor_cell + cell - next_cell, cells, last - first, at, values, tokens, after, tensor))
-            next_cell = tensor_cell + cell + cells
-        tensor_cell += cells_of(tensor.units)
-    tables = {code: normalise(count) for code, count in sorted(counts.items())}
+@dataclass
+class Classes:
+    """The classes of a dtype: their lowest magnitudes, and which of them share the table of the one before."""
 
-    blocks = []
-    for gap, cells, units, at, values, tokens, after, tensor in planned:
-        if tensor.name in dense:
-            payload = encode_dense(after, tensor.dtype.unit, compress=units > 1024)
-            checksum = reference.xxh3(after) & 0xFFFFFFFF
-            blocks.append(Block(gap, cells, reference.DENSE, len(at), payload, checksum))
+    lowest: list[int]
+    shared: frozenset[int] = frozenset()
+
+    def tables(self, counts: list[list[int]]) -> list[list[int]]:
+        """The table of each class, from how often it uses each symbol."""
+        tables = []
+        for c in range(len(self.lowest)):
+            group = [c] if c not in self.shared else []
+            while group and group[-1] + 1 in self.shared:
+                group.append(group[-1] + 1)
+            sums = [sum(counts[member][symbol] for member in group) for symbol in range(32)]
+            tables.append(normalise(sums) if any(sums) else tables[-1] if c in self.shared else [0] * 31 + [4096])
+        return tables
+
+
+@dataclass
+class PlannedBlock:
+    first_cell: int
+    cells: int
+    dtype: DType
+    dense: bool
+    before: bytes = b""
+    after: bytes = b""
+
+
+def plan_blocks(base: Checkpoint, target: Checkpoint, cells_per_block: int, dense, spanning: bool) -> list[PlannedBlock]:
+    order = sorted(range(len(target.tensors)), key=lambda ordinal: (target.layout.tensors[ordinal].dtype.code, ordinal))
+    blocks, cell = [], 0
+    for ordinal in order:
+        tensor, old, new = target.layout.tensors[ordinal], base.tensors[ordinal], target.tensors[ordinal]
+        last = None
+        for first in range(0, tensor.units, CELL_UNITS):
+            if spanning and blocks and (blocks[-1].dtype, blocks[-1].dense) == (tensor.dtype, tensor.name in dense):
+                last = blocks[-1]
+            if last is None or last.cells == cells_per_block:
+                last = PlannedBlock(cell, 0, tensor.dtype, tensor.name in dense)
+                blocks.append(last)
+            start, end = first * tensor.dtype.unit, (first + CELL_UNITS) * tensor.dtype.unit
+            last.before += old[start:end]
+            last.after += new[start:end]
+            last.cells += 1
+            cell += 1
+    return [block for block in blocks if block.before != block.after]
+
+
+def strands_of(block: PlannedBlock, classes: Classes | None, escape_every: int) -> list[Strand]:
+    """The changes of a sparse block, as yet without tables; a single strand where there are no classes."""
+    dtype = block.dtype
+    width = 8 * dtype.unit if classes is None else dtype.magnitude_width
+    signed_view = dtype.signed_view or width == 4
+    model = reference.MagnitudeModel([0] if classes is None else classes.lowest, [])
+    mask = 0 if classes is None else (1 << dtype.magnitude_bits) - 1
+    strands = [Strand(0, [], [], []) for _ in model.lowest]
+    class_of, count = {}, 0
+    for before, after in zip(reference.values_of(block.before, width), reference.values_of(block.after, width)):
+        if before & mask not in class_of:
+            class_of[before & mask] = model.class_of(before & mask)
+        strand = strands[class_of[before & mask]]
+        if before != after:
+            count += 1
+            escaped = escape_every > 0 and count % escape_every == 0
+            strand.changed.append(strand.members)
+            strand.tokens.append((31, after, width) if escaped else token(before, after, width, signed_view))
+        strand.members += 1
+    return strands
+
+
+def encode_patch(base: Checkpoint, target: Checkpoint, cells_per_block=1, dense=frozenset(), names=True,
+                 classes: dict[str, Classes] | None = None, spanning=False, escape_every=0) -> Parts:  # fmt: skip
+    """A non-structural patch. `dense`: names of the tensors whose blocks are dense; small ones are not compressed.
+    `classes`: for the dtypes whose other blocks are sparse-magnitude. `spanning`: blocks go on in the next tensor.
+    `escape_every`: that every so many changes of a block travel as the new value."""
+    assert base.layout.tensors_digest() == target.layout.tensors_digest()
+    classes = classes or {}
+    planned = plan_blocks(base, target, cells_per_block, dense, spanning)
+    strands_by_block, counts = [], {}  # counts by dtype code, class and symbol
+    for block in planned:
+        strands = [] if block.dense else strands_of(block, classes.get(block.dtype.name), escape_every)
+        strands_by_block.append(strands)
+        for c, strand in enumerate(strands):
+            of_class = counts.setdefault(block.dtype.code, [[0] * 32 for _ in strands])[c]
+            for symbol, _, _ in strand.tokens:
+                of_class[symbol] += 1
+    tables, models = {}, {}
+    for code, count in sorted(counts.items()):
+        if (own := classes.get(DTYPES[code].name)) is None:
+            tables[code] = normalise(count[0])
         else:
-            payload = encode_sparse_flat(units, at, tokens, tables[tensor.dtype.code])
-            blocks.append(Block(gap, cells, reference.SPARSE_FLAT, len(at), payload, sparse_checksum(at, values)))
+            models[code] = (own, own.tables(count))
+
+    blocks, next_cell = [], 0
+    for block, strands in zip(planned, strands_by_block):
+        unit = block.dtype.unit
+        at = differing(block.before, block.after, unit)
+        if block.dense:
+            payload = encode_dense(block.after, unit, compress=len(block.after) > 1024 * unit)
+            method, checksum = reference.DENSE, reference.xxh3(block.after) & 0xFFFFFFFF
+        else:
+            of_class = models[block.dtype.code][1] if block.dtype.code in models else [tables[block.dtype.code]]
+            for strand, table in zip(strands, of_class):
+                strand.value_table = table
+            method = reference.SPARSE_MAGNITUDE if block.dtype.code in models else reference.SPARSE_FLAT
+            payload = encode_sparse_magnitude(strands) if block.dtype.code in models else encode_strands(strands)
+            checksum = sparse_checksum(at, [block.after[i * unit : (i + 1) * unit] for i in at])
+        blocks.append(Block(block.first_cell - next_cell, block.cells, method, len(at), payload, checksum))
+        next_cell = block.first_cell + block.cells
 
     info = {
         "base_model": model_digest(base.layout, base.tensors),
@@ -299,10 +402,13 @@ def encode_patch(base: Checkpoint, target: Checkpoint, cells_per_block=1, dense=
         "blocks": 0,
     }
     parts = Parts([(reference.INFO, encode_info(info))])
-    parts.set(reference.TABLES, encode_tables(tables))
+    parts.set(reference.TABLES, encode_tables(tables, models))
     set_blocks(parts, blocks)
+    named = [(ordinal, tensor, len(differing(old, new, tensor.dtype.unit)))
+             for ordinal, (tensor, old, new) in enumerate(zip(target.layout.tensors, base.tensors, target.tensors))
+             if old != new]  # fmt: skip
     if names and named:
-        parts.set(reference.NAMES, compressed(encode_names([(i, target.layout.tensors[i]) for i in named])))
+        parts.set(reference.NAMES, compressed(encode_names(named)))
     if target.layout.digest() != base.layout.digest():
         parts.set(reference.LAYOUT, compressed(target.layout.json()))
     changed = {path: target.side_files.get(path) for path in base.side_files | target.side_files
@@ -318,19 +424,33 @@ def differing(before: bytes, after: bytes, unit: int) -> list[int]:
     return [at // unit for at in starts if before[at : at + unit] != after[at : at + unit]]
 
 
-def encode_tables(tables: dict[int, list[int]]) -> bytes:
+def encode_frequencies(frequencies: list[int]) -> bytes:
+    listed = max((i + 1 for i, frequency in enumerate(frequencies[:31]) if frequency), default=0)
+    return bytes([listed]) + b"".join(varint(frequency) for frequency in frequencies[:listed])
+
+
+def encode_tables(tables: dict[int, list[int]], models: dict[int, tuple[Classes, list[list[int]]]] | None = None) -> bytes:
     out = varint(len(tables))
     for code, frequencies in tables.items():
-        used = max(i for i, frequency in enumerate(frequencies) if frequency) + 1
-        out += bytes([code, used]) + b"".join(varint(frequency) for frequency in frequencies[:used])
+        out += bytes([code]) + encode_frequencies(frequencies)
+    out += varint(len(models or {}))
+    for code, (classes, of_class) in (models or {}).items():
+        out += bytes([code]) + encode_model(classes, of_class)
     return out
+
+
+def encode_model(classes: Classes, tables: list[list[int]]) -> bytes:
+    lowest = classes.lowest
+    out = bytes([len(lowest) - 1]) + b"".join(varint(next_one - one) for one, next_one in zip(lowest, lowest[1:]))
+    out += varint(sum(1 << c for c in classes.shared))
+    return out + b"".join(encode_frequencies(table) for c, table in enumerate(tables) if c not in classes.shared)
 
 
 def encode_names(tensors) -> bytes:
     out, next_ordinal = varint(len(tensors)), 0
-    for ordinal, tensor in tensors:
+    for ordinal, tensor, changes in tensors:
         out += varint(ordinal - next_ordinal) + text(tensor.name) + bytes([tensor.dtype.code])
-        out += varint(len(tensor.shape)) + b"".join(varint(axis) for axis in tensor.shape)
+        out += varint(len(tensor.shape)) + b"".join(varint(axis) for axis in tensor.shape) + varint(changes)
         next_ordinal = ordinal + 1
     return out
 

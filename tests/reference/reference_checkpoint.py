@@ -25,6 +25,18 @@ class DType:
     unit: int  # bytes of a storage unit
     signed_view: bool
 
+    @property
+    def magnitude_width(self) -> int:
+        """Bits of what has a magnitude: of an element, which F4 packs two to a unit."""
+        return 4 if self.name == "F4" else 8 * self.unit
+
+    @property
+    def magnitude_bits(self) -> int:
+        """How many of these are the magnitude; 0 where the dtype has none."""
+        if self.name == "F8_E8M0":
+            return 8
+        return self.magnitude_width - 1 if self.signed_view or self.name == "F4" else 0
+
 
 DTYPES = [
     DType(0, "BOOL", 8, 1, False),

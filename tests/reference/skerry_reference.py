@@ -14,8 +14,10 @@ Everything that a reader must refuse raises `Refused`, and nothing has been writ
 
 from __future__ import annotations
 
+import functools
 import struct
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -96,10 +98,11 @@ STRUCTURAL = 1 << 0
 INFO, TABLES, DIRECTORY, NAMES, LAYOUT, SIDE_FILES = range(1, 7)
 SECTION_NAMES = {INFO: "info", TABLES: "tables", DIRECTORY: "directory", NAMES: "names", LAYOUT: "layout",
                  SIDE_FILES: "side files"}  # fmt: skip
-SECTION_LIMITS = {INFO: 256, TABLES: 4096, DIRECTORY: 1 << 30, NAMES: 256 << 20, LAYOUT: 256 << 20, SIDE_FILES: 256 << 20}
+SECTION_LIMITS = {INFO: 256, TABLES: 64 << 10, DIRECTORY: 1 << 30, NAMES: 256 << 20, LAYOUT: 256 << 20, SIDE_FILES: 256 << 20}
 MAX_CELLS_PER_BLOCK = 64
-DENSE, SPARSE_FLAT = 0, 1
-METHOD_NAMES = {DENSE: "dense", SPARSE_FLAT: "sparse-flat"}
+MAX_CLASSES = 16
+DENSE, SPARSE_FLAT, SPARSE_MAGNITUDE = 0, 1, 2
+METHOD_NAMES = {DENSE: "dense", SPARSE_FLAT: "sparse-flat", SPARSE_MAGNITUDE: "sparse-magnitude"}
 
 
 @dataclass
@@ -113,11 +116,31 @@ class Block:
 
 
 @dataclass
+class Run:
+    """What a block holds of one tensor."""
+
+    ordinal: int  # of the tensor in the target
+    first_unit: int
+    units: int
+
+
+@dataclass
 class PlacedBlock:
     block: Block
-    ordinal: int  # of its tensor in the target
-    first_unit: int
-    units: int  # n
+    runs: list[Run]
+
+    @property
+    def units(self) -> int:  # n
+        return sum(run.units for run in self.runs)
+
+
+@dataclass
+class MagnitudeModel:
+    lowest: list[int]  # magnitude of each class
+    tables: list[list[int]]  # of each class
+
+    def class_of(self, magnitude: int) -> int:
+        return max(c for c, lowest in enumerate(self.lowest) if lowest <= magnitude)
 
 
 @dataclass
@@ -132,8 +155,9 @@ class Patch:
     changes: int = 0
     block_count: int = 0
     tables: dict[int, list[int]] = field(default_factory=dict)  # dtype code -> 32 frequencies
+    models: dict[int, MagnitudeModel] = field(default_factory=dict)  # dtype code -> model
     blocks: list[Block] = field(default_factory=list)
-    names: list[tuple[int, str, DType, list[int]]] = field(default_factory=list)
+    names: list[tuple[int, str, DType, list[int], int]] = field(default_factory=list)
     layout: bytes | None = None
     side_files: dict[str, bytes | None] = field(default_factory=dict)  # None: removed
     section_sizes: dict[str, int] = field(default_factory=dict)
@@ -245,23 +269,47 @@ def read_info(section: Cursor, patch: Patch) -> None:
 
 def read_frequencies(section: Cursor) -> list[int]:
     count = section.unsigned(1)
-    if not 1 <= count <= 32:
-        raise Refused(f"{section.what}: a frequency table of {count} symbols")
-    frequencies = [section.varint() for _ in range(count)] + [0] * (32 - count)
-    if sum(frequencies) != 4096:
-        raise Refused(f"{section.what}: frequencies sum to {sum(frequencies)}, not 4096")
-    return frequencies
+    if count > 31:
+        raise Refused(f"{section.what}: a frequency table that lists {count} symbols")
+    frequencies = [section.varint() for _ in range(count)] + [0] * (31 - count)
+    if sum(frequencies) > 4096:
+        raise Refused(f"{section.what}: frequencies sum to {sum(frequencies)}, which is more than 4096")
+    return frequencies + [4096 - sum(frequencies)]
+
+
+def read_model(section: Cursor, dtype: DType) -> MagnitudeModel:
+    if dtype.magnitude_bits == 0:
+        raise Refused(f"{section.what}: a magnitude model for {dtype.name}")
+    classes = section.unsigned(1) + 1
+    if classes > MAX_CLASSES:
+        raise Refused(f"{section.what}: {classes} magnitude classes for {dtype.name}; the limit is {MAX_CLASSES}")
+    lowest = [0]
+    for c in range(1, classes):
+        lowest.append(lowest[-1] + section.varint())
+        if not lowest[-2] < lowest[-1] < 1 << dtype.magnitude_bits:
+            raise Refused(f"{section.what}: class {c} of {dtype.name} begins at {lowest[-1]}, after {lowest[-2]}")
+    shared = section.varint()
+    if shared & 1 or shared >> classes != 0:
+        raise Refused(f"{section.what}: the tables that {classes} classes of {dtype.name} share are {shared:#b}")
+    tables = []
+    for c in range(classes):
+        tables.append(tables[-1] if shared >> c & 1 else read_frequencies(section))
+    return MagnitudeModel(lowest, tables)
 
 
 def read_tables(section: Cursor, patch: Patch) -> None:
-    last = -1
-    for _ in range(section.varint()):
-        code = section.unsigned(1)
-        dtype_of_code(code, section.what)
-        if code <= last:
-            raise Refused(f"{section.what}: dtype code {code} after {last}")
-        patch.tables[code] = read_frequencies(section)
-        last = code
+    for entries, read in (
+        (patch.tables, lambda dtype: read_frequencies(section)),
+        (patch.models, lambda dtype: read_model(section, dtype)),
+    ):
+        last = -1
+        for _ in range(section.varint()):
+            code = section.unsigned(1)
+            dtype = dtype_of_code(code, section.what)
+            if code <= last:
+                raise Refused(f"{section.what}: dtype code {code} after {last}")
+            entries[code] = read(dtype)
+            last = code
     section.end()
 
 
@@ -293,8 +341,10 @@ def read_names(section: Cursor, patch: Patch) -> None:
         name, dtype, rank = section.text(), dtype_of_code(section.unsigned(1), section.what), section.varint()
         if ordinal >= 2**64 or len(name.encode()) > MAX_NAME_BYTES or rank > MAX_RANK:
             raise Refused(f"{section.what}: tensor {ordinal} of rank {rank} has a name of {len(name.encode())} bytes")
-        shape = [section.varint() for _ in range(rank)]
-        patch.names.append((ordinal, name, dtype, shape))
+        shape, changes = [section.varint() for _ in range(rank)], section.varint()
+        if changes > patch.changes:
+            raise Refused(f"{section.what}: tensor {ordinal} has {changes} changes, all have {patch.changes}")
+        patch.names.append((ordinal, name, dtype, shape, changes))
         next_ordinal = ordinal + 1
     section.end()
 
@@ -321,26 +371,32 @@ def read_side_files(section: Cursor, patch: Patch) -> None:
 
 
 def place(patch: Patch, target: Layout) -> list[PlacedBlock]:
-    """Finds each block's tensor. Cells are numbered over all tensors of the target in tensor order."""
+    """Finds each block's units. Cells are numbered over the target's tensors, sorted by dtype code, then by name."""
     if target.units != patch.units:
         raise Refused(f"the target has {target.units} units, but section info says {patch.units}")
-    first_cells = [0]  # of each tensor, and of what would follow the last one
-    for tensor in target.tensors:
-        first_cells.append(first_cells[-1] + cells_of(tensor.units))
-    placed, ordinal = [], 0
+    order = sorted(range(len(target.tensors)), key=lambda ordinal: (target.tensors[ordinal].dtype.code, ordinal))
+    first_cells = [0]  # of each tensor in this order, and of what would follow the last one
+    for ordinal in order:
+        first_cells.append(first_cells[-1] + cells_of(target.tensors[ordinal].units))
+    placed, at = [], 0
     for number, block in enumerate(patch.blocks):
-        if block.first_cell >= first_cells[-1]:
-            raise Refused(f"block {number} begins at cell {block.first_cell}; the target has {first_cells[-1]}")
-        while block.first_cell >= first_cells[ordinal + 1]:
-            ordinal += 1
-        tensor = target.tensors[ordinal]
-        if block.first_cell + block.cells > first_cells[ordinal + 1]:
-            raise Refused(f"block {number} leaves tensor {tensor.name!r}")
-        first_unit = (block.first_cell - first_cells[ordinal]) * CELL_UNITS
-        units = min(block.cells * CELL_UNITS, tensor.units - first_unit)
-        if block.changes > units:
-            raise Refused(f"block {number} has {block.changes} changes among {units} units")
-        placed.append(PlacedBlock(block, ordinal, first_unit, units))
+        end = block.first_cell + block.cells
+        if end > first_cells[-1]:
+            raise Refused(f"block {number} has cells {block.first_cell} to {end}; the target has {first_cells[-1]}")
+        runs, cell = [], block.first_cell
+        while cell < end:
+            while cell >= first_cells[at + 1]:
+                at += 1
+            tensor, first_unit = target.tensors[order[at]], (cell - first_cells[at]) * CELL_UNITS
+            cells = min(end, first_cells[at + 1]) - cell
+            runs.append(Run(order[at], first_unit, min(cells * CELL_UNITS, tensor.units - first_unit)))
+            cell += cells
+        dtypes = {target.tensors[run.ordinal].dtype.name for run in runs}
+        if len(dtypes) > 1:
+            raise Refused(f"block {number} mixes {sorted(dtypes)}")
+        placed.append(PlacedBlock(block, runs))
+        if block.changes > placed[-1].units:
+            raise Refused(f"block {number} has {block.changes} changes among {placed[-1].units} units")
     return placed
 
 
@@ -354,11 +410,11 @@ def decode_block(placed: PlacedBlock, dtype: DType, old: bytes | None, patch: Pa
     else:
         if old is None:
             raise Refused(f"{what} is {METHOD_NAMES[block.method]}, but the base has no such tensor")
-        if dtype.code not in patch.tables:
-            raise Refused(f"{what}: there is no value table for {dtype.name}")
-        positions, values = decode_sparse_flat(
-            block.payload, placed.units, block.changes, dtype, patch.tables[dtype.code], old, what
-        )
+        decode = decode_sparse_flat if block.method == SPARSE_FLAT else decode_sparse_magnitude
+        new_units = decode(block, placed.units, dtype, patch, old, what)
+        positions, values = list(new_units), list(new_units.values())
+        if len(positions) != block.changes:
+            raise Refused(f"{what}: {len(positions)} units change, not {block.changes}")
         seed = xxh3(b"".join(struct.pack("<I", position) for position in positions))
     if xxh3(b"".join(values), seed) & 0xFFFFFFFF != block.checksum:
         raise Refused(f"{what}: the checksum is wrong")
@@ -372,6 +428,70 @@ def decode_dense(payload: bytes, units: int, unit: int, what: str) -> list[bytes
         planes.append(plane if len(plane) == units else unzstd(plane, units, what, must_state_size=False))
     cursor.end()
     return [bytes(value) for value in zip(*planes)]
+
+
+def decode_sparse_flat(block: Block, units: int, dtype: DType, patch: Patch, old: bytes, what: str) -> dict[int, bytes]:
+    """The units that change, by position."""
+    if dtype.code not in patch.tables:
+        raise Refused(f"{what}: there is no value table for {dtype.name}")
+    cursor = Cursor(block.payload, what)
+    values = values_of(old, 8 * dtype.unit)
+    strand = Strand(range(units), block.changes, patch.tables[dtype.code])
+    changed = decode_strands(cursor, [strand], values, 8 * dtype.unit, dtype.signed_view, what)
+    return {position: value.to_bytes(dtype.unit, "little") for position, value in changed.items()}
+
+
+def decode_sparse_magnitude(block: Block, units: int, dtype: DType, patch: Patch, old: bytes, what: str) -> dict[int, bytes]:
+    """The same."""
+    if dtype.code not in patch.models:
+        raise Refused(f"{what}: there is no magnitude model for {dtype.name}")
+    model, width = patch.models[dtype.code], dtype.magnitude_width
+    elements = values_of(old, width)
+    members = [[] for _ in model.lowest]  # the elements of each class
+    class_of = {}
+    for i, element in enumerate(elements):
+        magnitude = element & ((1 << dtype.magnitude_bits) - 1)
+        if magnitude not in class_of:
+            class_of[magnitude] = model.class_of(magnitude)
+        members[class_of[magnitude]].append(i)
+    cursor = Cursor(block.payload, what)
+    strands = [Strand(members[c], cursor.varint(), model.tables[c]) for c in range(len(members))]
+    # The code of F4 is sign and magnitude, unlike its unit.
+    signed_view = dtype.signed_view or dtype.name == "F4"
+    changed = decode_strands(cursor, strands, elements, width, signed_view, what)
+    per_unit = 8 * dtype.unit // width
+    new_units = {}
+    for position in {i // per_unit: None for i in sorted(changed)}:
+        unit = 0
+        for part in range(per_unit):
+            i = position * per_unit + part
+            unit |= changed.get(i, elements[i]) << part * width
+        new_units[position] = unit.to_bytes(dtype.unit, "little")
+    return new_units
+
+
+def values_of(data: bytes, width: int) -> list[int]:
+    """The bits of the elements in `data`, each of `width` bits."""
+    if width == 4:
+        return [code for byte in data for code in (byte & 15, byte >> 4)]
+    form = {8: "B", 16: "H", 32: "I", 64: "Q"}[width]
+    return list(struct.unpack(f"<{len(data) * 8 // width}{form}", data))
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Change streams
+
+
+@dataclass
+class Strand:
+    members: Sequence[int]  # their positions
+    changes: int
+    value_table: list[int]
+
+
+def pairs_of_states(changes: int) -> int:
+    """From the number of changes of all strands."""
+    return 2 if changes >= 64 else 1
 
 
 class Bits:
@@ -389,10 +509,6 @@ class Bits:
     def end(self) -> None:
         if self.size - self.at >= 8 or self.value >> self.at != 0:
             raise Refused(f"{self.what}: raw bits are left over")
-
-
-def pairs_of_states(changes: int) -> int:
-    return 2 if changes >= 64 else 1
 
 
 class EntropyDecoder:
@@ -423,84 +539,103 @@ class EntropyDecoder:
             raise Refused(f"{self.what}: the entropy coder does not end where it began")
 
 
-def decode_sparse_flat(payload: bytes, units: int, changes: int, dtype: DType, value_table: list[int], old: bytes,
-                       what: str) -> tuple[list[int], list[bytes]]:  # fmt: skip
-    cursor = Cursor(payload, what)
-    pairs = pairs_of_states(changes)
+def decode_strands(cursor: Cursor, strands: list[Strand], olds: list[int], width: int, signed_view: bool,
+                   what: str) -> dict[int, int]:  # fmt: skip
+    """The new values by position, from the old values at all positions."""
+    for number, strand in enumerate(strands):
+        if strand.changes > len(strand.members):
+            raise Refused(f"{what}: {strand.changes} changes among the {len(strand.members)} members of strand {number}")
+    pairs = pairs_of_states(sum(strand.changes for strand in strands))
     states = [cursor.unsigned(4) for _ in range(2 * pairs)]
-    words = [cursor.unsigned(2) for _ in range(min(cursor.varint(), len(payload)))]
+    words = [cursor.unsigned(2) for _ in range(min(cursor.varint(), len(cursor.data)))]
     coder, bits = EntropyDecoder(states, words, what), Bits(cursor.rest(), what)
-    gap_table, low_bits = gap_model(units, changes)
-    positions, values, next_position = [], [], 0
-    for i in range(changes):
-        gap_state, value_state = 2 * (i % pairs), 2 * (i % pairs) + 1
-        quotient = 0
-        while (symbol := coder.take(gap_state, gap_table)) == 31:
-            quotient += 31
-        gap = ((quotient + symbol) << low_bits) + bits.take(low_bits)
-        position = next_position + gap
-        if position >= units:
-            raise Refused(f"{what}: position {position} in a block of {units} units")
-        old_value = old[position * dtype.unit : (position + 1) * dtype.unit]
-        positions.append(position)
-        values.append(decode_value(coder, value_state, bits, value_table, dtype, old_value, what))
-        next_position = position + 1
+    news, i = {}, 0
+    for strand in strands:
+        if strand.changes == 0:
+            continue
+        gap_table, low_bits, escape = gap_model(len(strand.members), strand.changes)
+        next_member = 0
+        for _ in range(strand.changes):
+            gap_state, value_state = 2 * (i % pairs), 2 * (i % pairs) + 1
+            quotient = 0
+            while (symbol := coder.take(gap_state, gap_table)) == escape:
+                quotient += escape
+            value_symbol = coder.take(value_state, strand.value_table)
+            member = next_member + ((quotient + symbol) << low_bits) + bits.take(low_bits)
+            if member >= len(strand.members):
+                raise Refused(f"{what}: member {member} of a strand of {len(strand.members)}")
+            position = strand.members[member]
+            news[position] = new_value(value_symbol, bits, olds[position], width, signed_view, what)
+            next_member, i = member + 1, i + 1
     coder.end()
     bits.end()
-    return positions, values
+    return news
 
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Gaps
 
-RATIOS = [
-    [7282, 17873, 25206, 30583],
-    [36409, 41705, 45371, 48060],
-    [50972, 53620, 55454, 56798],
-    [51782, 54162, 55841, 57089],
-    [52142, 54408, 56020, 57225],
-    [52477, 54641, 56191, 57355],
-]
+RATIOS = {
+    1: [36409, 41705, 45371, 48060],
+    2: [50972, 53620, 55454, 56798],
+    3: [51782, 54162, 55841, 57089],
+    4: [52142, 54408, 56020, 57225],
+    5: [52477, 54641, 56191, 57355],
+}
 
 
-def gap_model(units: int, changes: int) -> tuple[list[int], int]:
-    """The gap table and the number of raw low bits of a block, from its `n` and `k`."""
-    mean = units * 65536 // changes
-    e = mean.bit_length() - 1 - 16
-    f = (mean >> (e + 14)) % 4
-    ratio = RATIOS[min(e, 5)][f]
-    weights = [2**32]
-    for _ in range(31):
-        weights.append(weights[-1] * ratio // 65536)
-    weights[31] = weights[31] * 65536 // (65536 - ratio)
-    frequencies = [1 + weight * 4064 // sum(weights) for weight in weights]
+def floor_log2(value: int) -> int:
+    return value.bit_length() - 1
+
+
+def gap_model(members: int, changes: int) -> tuple[list[int], int, int]:
+    """The gap table, the number of raw low bits, and the escape of a strand, from its `n` and `k`."""
+    unchanged = members - changes
+    if unchanged == 0:
+        return [4096] + [0] * 31, 0, 7
+    if unchanged < changes:
+        share = unchanged * 2**32 // members
+        octave = 12 if share == 0 else min(12, 31 - floor_log2(share))
+        f = share // 2 ** (29 - octave) % 4
+        return gap_table((9 + 2 * f) * 2 ** (12 - octave), 7), 0, 7
+    mean = members * 65536 // changes
+    e = floor_log2(mean) - 16
+    f = mean // 2 ** (e + 14) % 4
+    return gap_table(RATIOS[min(e, 5)][f], 31), max(0, e - 2), 31
+
+
+@functools.cache
+def gap_table(ratio: int, escape: int) -> list[int]:
+    values = [2**32]
+    for _ in range(escape):
+        values.append(values[-1] * ratio // 65536)
+    values[escape] = values[escape] * 65536 // (65536 - ratio)
+    weights = [max(1, value) for value in values]
+    frequencies = [1 + weight * (4095 - escape) // sum(weights) for weight in weights]
     frequencies[frequencies.index(max(frequencies))] += 4096 - sum(frequencies)
-    return frequencies, max(0, e - 2)
+    return frequencies + [0] * (31 - escape)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Values
 
 
-def ordered(bits: int, dtype: DType) -> int:
+def ordered(bits: int, width: int, signed_view: bool) -> int:
     """The ordered view of a value's bits. It is its own inverse."""
-    sign = 1 << (8 * dtype.unit - 1)
-    return bits ^ (sign - 1) if dtype.signed_view and bits & sign else bits
+    sign = 1 << (width - 1)
+    return bits ^ (sign - 1) if signed_view and bits & sign else bits
 
 
-def decode_value(coder: EntropyDecoder, state: int, bits: Bits, table: list[int], dtype: DType, old: bytes, what: str) -> bytes:
-    width = 8 * dtype.unit
-    symbol = coder.take(state, table)
+def new_value(symbol: int, bits: Bits, old: int, width: int, signed_view: bool, what: str) -> int:
     if symbol == 31:
-        return bits.take(width).to_bytes(dtype.unit, "little")
+        return bits.take(width)
     rank = symbol
     if symbol >= 16:
         rank = (1 << (symbol - 12)) + bits.take(symbol - 12)
     if rank >= 1 << width:
-        raise Refused(f"{what}: rank {rank} in a dtype of {width} bits")
+        raise Refused(f"{what}: rank {rank} of a value of {width} bits")
     step = rank // 2 + 1 if rank % 2 == 0 else -(rank // 2 + 1)
-    moved = (ordered(int.from_bytes(old, "little"), dtype) + step) % (1 << width)
-    return ordered(moved, dtype).to_bytes(dtype.unit, "little")
+    return ordered((ordered(old, width, signed_view) + step) % (1 << width), width, signed_view)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -536,18 +671,29 @@ def apply_patch(patch: Patch, base: Checkpoint) -> Checkpoint:
     old_of = {tensor.type(): data for tensor, data in zip(base.layout.tensors, base.tensors)}
     olds = [old_of.get(tensor.type()) for tensor in layout.tensors]
     blocks = place(patch, layout)
+    for placed in blocks:
+        if len({olds[run.ordinal] is None for run in placed.runs}) > 1:
+            raise Refused(f"the block at cell {placed.block.first_cell} mixes new tensors with others")
     for ordinal, tensor in enumerate(layout.tensors):
-        covered = sum(block.units for block in blocks if block.ordinal == ordinal)
+        covered = sum(run.units for placed in blocks for run in placed.runs if run.ordinal == ordinal)
         if olds[ordinal] is None and covered != tensor.units:
             raise Refused(f"tensor {tensor.name!r} is new, but only {covered} of its {tensor.units} units are given")
     news = [bytearray(old or tensor.end - tensor.begin) for tensor, old in zip(layout.tensors, olds)]
     for placed in blocks:
-        dtype, old = layout.tensors[placed.ordinal].dtype, olds[placed.ordinal]
-        start, size = placed.first_unit * dtype.unit, placed.units * dtype.unit
-        old_bytes = None if old is None else old[start : start + size]
+        dtype = layout.tensors[placed.runs[0].ordinal].dtype
+        old_bytes = None
+        for run in placed.runs:
+            start, end = run.first_unit * dtype.unit, (run.first_unit + run.units) * dtype.unit
+            if olds[run.ordinal] is not None:
+                old_bytes = (old_bytes or b"") + olds[run.ordinal][start:end]
+        runs = iter(placed.runs)
+        run, before = next(runs), 0  # the run of a position, and how many units lie before it
         for position, value in zip(*decode_block(placed, dtype, old_bytes, patch)):
-            at = start + position * dtype.unit
-            news[placed.ordinal][at : at + dtype.unit] = value
+            while position >= before + run.units:
+                before += run.units
+                run = next(runs)
+            at = (run.first_unit + position - before) * dtype.unit
+            news[run.ordinal][at : at + dtype.unit] = value
     tensors = [bytes(new) for new in news]
     target_digest = model_digest(layout, tensors)
     if target_digest != patch.target_model:
@@ -607,11 +753,14 @@ def show(patch: Patch) -> str:
     lines += [f"{name:16}{size} bytes" for name, size in patch.section_sizes.items()]
     for code, table in patch.tables.items():
         lines.append(f"value table     {DTYPES[code].name}: {' '.join(map(str, table))}")
+    for code, model in patch.models.items():
+        for lowest, table in zip(model.lowest, model.tables):
+            lines.append(f"magnitudes      {DTYPES[code].name} from {lowest:#x}: {' '.join(map(str, table))}")
     for block in patch.blocks:
         lines.append(f"block           cell {block.first_cell} + {block.cells}, {METHOD_NAMES[block.method]}, "
                      f"{block.changes} changes, {len(block.payload)} bytes")  # fmt: skip
-    for ordinal, name, dtype, shape in patch.names:
-        lines.append(f"tensor          {ordinal} {name!r} {dtype.name} {shape}")
+    for ordinal, name, dtype, shape, changes in patch.names:
+        lines.append(f"tensor          {ordinal} {name!r} {dtype.name} {shape}, {changes} changes")
     for path, content in patch.side_files.items():
         lines.append(f"side file       {path!r} {'removed' if content is None else f'{len(content)} bytes'}")
     return "\n".join(lines)

@@ -3,6 +3,7 @@
 #define SKERRY_TESTS_TESTING_PATCHES_H_
 
 #include <functional>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -42,18 +43,25 @@ inline Result<std::vector<Bytes>> Decoded(const Patch& patch, const TensorSource
   }
   SKERRY_ASSIGN(const std::vector<PlacedBlock> blocks, patch.Place(target));
   for (const PlacedBlock& block : blocks) {
-    const LayoutTensor& tensor = target.tensors()[block.tensor];
-    const auto unit = static_cast<size_t>(DTypeUnit(tensor.dtype));
-    const auto bytes = MutableByteSpan(tensors[block.tensor]).subspan(block.first_unit * unit, block.units * unit);
-    BlockChanges changes;
-    RunningDigest moved, expected;
-    const uint64_t first_word = block.first_unit * unit / 8;
-    const ByteSpan before = in_base[block.tensor] ? ByteSpan(bytes) : ByteSpan();
-    expected = RunningDigest() - DigestWordsScalar(before, first_word);
-    SKERRY_TRY(patch.Decode(block, tensor, before, changes, moved));
-    ApplyBlock(changes, bytes.data());
-    expected += DigestWordsScalar(bytes, first_word);
-    EXPECT_EQ(moved, expected) << tensor.name;
+    const auto unit = static_cast<size_t>(DTypeUnit(block.dtype));
+    const auto bytes_of = [&](const BlockRun& run) {
+      return MutableByteSpan(tensors[run.tensor]).subspan(run.first_unit * unit, run.units * unit);
+    };
+    std::vector<ByteSpan> before;
+    for (const BlockRun& run : block.runs) {
+      if (in_base[run.tensor] != in_base[block.runs.front().tensor]) return Fail(Code::kCorrupt, "old and new in one");
+      if (in_base[run.tensor]) before.push_back(bytes_of(run));
+    }
+    SKERRY_ASSIGN(const std::vector<RunChanges> parts, patch.Decode(block, target, before));
+    for (const RunChanges& part : parts) {
+      const MutableByteSpan bytes = bytes_of(part.run);
+      const uint64_t first_word = part.run.first_unit * unit / 8;
+      RunningDigest expected;
+      if (in_base[part.run.tensor]) expected = expected - DigestWordsScalar(bytes, first_word);
+      ApplyBlock(part.changes, bytes.data());
+      expected += DigestWordsScalar(bytes, first_word);
+      EXPECT_EQ(part.moved, expected) << target.tensors()[part.run.tensor].name;
+    }
   }
   return tensors;
 }
@@ -64,25 +72,30 @@ inline std::vector<Bytes> TensorsOf(const ModelSource& source) {
   return tensors;
 }
 
-// Position of the changed units of each block, over the whole tensor: what a test expects by hand.
+// Positions of the changed units of each changed tensor, in the layout's order: what a test expects by hand.
 inline std::vector<std::pair<std::string, std::vector<uint64_t>>> PositionsIn(const Patch& patch,
                                                                               const ModelSource& base) {
-  std::vector<std::pair<std::string, std::vector<uint64_t>>> found;
+  std::map<size_t, std::vector<uint64_t>> by_tensor;
   for (const PlacedBlock& block : Must(patch.Place(base.layout()))) {
-    const LayoutTensor& tensor = base.layout().tensors()[block.tensor];
-    const auto unit = static_cast<size_t>(DTypeUnit(tensor.dtype));
-    const ByteSpan before =
-        ByteSpan(base.tensor(block.tensor).bytes).subspan(block.first_unit * unit, block.units * unit);
-    BlockChanges changes;
-    RunningDigest moved;
-    Must(patch.Decode(block, tensor, before, changes, moved));
-    if (found.empty() || found.back().first != tensor.name) found.push_back({tensor.name, {}});
-    const size_t replaced = changes.all ? block.units : changes.positions.size();
-    for (size_t i = 0; i < replaced; ++i) {
-      const uint64_t position = changes.all ? i : changes.positions[i];
-      if (std::memcmp(before.data() + position * unit, changes.values.data() + i * unit, unit) == 0) continue;
-      found.back().second.push_back(block.first_unit + position);
+    const auto unit = static_cast<size_t>(DTypeUnit(block.dtype));
+    const auto bytes_of = [&](const BlockRun& run) {
+      return ByteSpan(base.tensor(run.tensor).bytes).subspan(run.first_unit * unit, run.units * unit);
+    };
+    std::vector<ByteSpan> before;
+    for (const BlockRun& run : block.runs) before.push_back(bytes_of(run));
+    for (const RunChanges& part : Must(patch.Decode(block, base.layout(), before))) {
+      const BlockChanges& changes = part.changes;
+      for (size_t i = 0; i < changes.count(); ++i) {
+        const uint64_t position = changes.all ? i : changes.positions[i];
+        const std::byte* old_bits = bytes_of(part.run).data() + position * unit;
+        if (std::memcmp(old_bits, changes.values.data() + i * unit, unit) == 0) continue;
+        by_tensor[part.run.tensor].push_back(part.run.first_unit + position);
+      }
     }
+  }
+  std::vector<std::pair<std::string, std::vector<uint64_t>>> found;
+  for (auto& [tensor, positions] : by_tensor) {
+    found.emplace_back(base.layout().tensors()[tensor].name, std::move(positions));
   }
   return found;
 }

@@ -226,16 +226,16 @@ TEST(FieldCase, A13_AnExportThatIsNotByteEqualIsNeverPatched) {
 // A10: the file is well formed and sealed, its one block is hostile.
 class HostilePatch : public CanonicalCheckpointTest {
  protected:
-  // A block for the tensor "model.embed.weight" (the first one, 6144 units) that changes `positions`.
+  // A block for the tensor "model.embed.weight" (6144 units; its cell is the third, behind the mask's and the position
+  // ids') that changes `positions`.
   Patch With(const std::vector<uint32_t>& positions, uint32_t announced) {
-    std::array<uint64_t, kSymbols> counts{};
-    const SymbolTable table(SymbolTable::Normalise(counts));
+    const SymbolTable table(SymbolTable::NormaliseSample(std::array<uint64_t, kSymbols>{}));
     Bytes payload;
     EncodeSparseFlat(6144, positions, std::vector<StepToken>(positions.size()), table, payload);
     MemorySink sink;
     PatchWriter writer(sink);
     Must(writer.Begin(false));
-    Must(writer.AddBlock({.cells = 1, .changed = announced}, payload));
+    Must(writer.AddBlock({.first_cell = 2, .cells = 1, .changed = announced}, payload));
     PatchHead head{.info = patch_.info(), .tables = {{DType::kBF16, table}}};
     head.info.changed = announced;
     head.info.target_layout = head.info.base_layout;

@@ -6,17 +6,13 @@
 #include "skerry/base/parallel.h"
 
 namespace skerry {
-namespace {
 
-// The base's tensor of the same name and type, or -1.
 int64_t BaseOf(const Layout& base, const LayoutTensor& tensor) {
   const int64_t at = base.Find(tensor.name);
   if (at < 0) return -1;
   const LayoutTensor& candidate = base.tensors()[static_cast<size_t>(at)];
   return candidate.dtype == tensor.dtype && candidate.shape == tensor.shape ? at : -1;
 }
-
-}  // namespace
 
 Result<Layout> TargetLayout(const Patch& patch, const Layout& base) {
   if (!patch.head().layout) {

@@ -13,6 +13,9 @@
 
 namespace skerry {
 
+// The base's tensor that has the name, dtype and shape of `tensor`, or -1.
+int64_t BaseOf(const Layout& base, const LayoutTensor& tensor);
+
 // The layout that the patch leads to: its own where it carries one, else the base's.
 Result<Layout> TargetLayout(const Patch& patch, const Layout& base);
 

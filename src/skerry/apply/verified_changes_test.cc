@@ -1,5 +1,7 @@
 #include "skerry/apply/verified_changes.h"
 
+#include <tuple>
+
 #include "tests/testing/patches.h"
 
 namespace skerry {
@@ -19,39 +21,43 @@ class VerifiedChangesTest : public ::testing::Test {
   Result<std::vector<RunningDigest>> Decode(const Patch& patch, const TensorSource& base,
                                             const std::vector<RunningDigest>& digests) {
     SKERRY_ASSIGN(const Layout layout, TargetLayout(patch, base.layout()));
-    return DecodeVerified(patch, base, digests, layout, 2, Progress::None(),
-                          [&](const PlacedBlock&, const BlockChanges&) -> Status {
-                            ++taken_;
-                            return {};
-                          });
+    return DecodeVerified(patch, base, digests, layout, 2, Progress::None(), [&](const RunChanges& part) -> Status {
+      taken_ += part.changes.count();
+      return {};
+    });
   }
 
   Random random_{1};
   TestModel base_ = SmallModel(random_), target_ = base_;
-  int taken_ = 0;
+  uint64_t taken_ = 0;  // units
 };
 
 TEST_F(VerifiedChangesTest, GivesTheTargetsDigestsAndEveryBlockInOrder) {
   const ModelSource base(base_), target(target_);
   const Patch patch = Must(Patch::FromBytes(PatchBetween(base, target)));
   EXPECT_EQ(Must(Decode(patch, base, DigestsOf(base))), DigestsOf(target));
-  EXPECT_EQ(taken_, static_cast<int>(patch.info().blocks));
-  uint64_t previous = 0;
+  EXPECT_GE(taken_, patch.info().changed) << "dense blocks replace what did not change, too";
+  // Tensors of one dtype after another, in layout order, each from front to back.
+  std::tuple<DType, size_t, uint64_t> previous;
+  int parts = 0;
   Must(DecodeVerified(patch, base, DigestsOf(base), base.layout(), 4, Progress::None(),
-                      [&](const PlacedBlock& block, const BlockChanges&) -> Status {
-                        EXPECT_TRUE(previous == 0 || block.entry.first_cell > previous);
-                        previous = block.entry.first_cell;
+                      [&](const RunChanges& part) -> Status {
+                        const DType dtype = base.layout().tensors()[part.run.tensor].dtype;
+                        const std::tuple place(dtype, part.run.tensor, part.run.first_unit);
+                        EXPECT_TRUE(parts == 0 || place > previous);
+                        previous = place;
+                        ++parts;
                         return {};
                       }));
+  EXPECT_GT(parts, static_cast<int>(patch.info().blocks)) << "blocks span tensors";
 }
 
 TEST_F(VerifiedChangesTest, AnErrorOfTheTakerEndsTheWork) {
   const ModelSource base(base_);
   const Patch patch = Must(Patch::FromBytes(PatchBetween(base_, target_)));
-  EXPECT_THAT(
-      DecodeVerified(patch, base, DigestsOf(base), base.layout(), 2, Progress::None(),
-                     [](const PlacedBlock&, const BlockChanges&) -> Status { return Fail(Code::kNoSpace, "full"); }),
-      Fails(Code::kNoSpace));
+  EXPECT_THAT(DecodeVerified(patch, base, DigestsOf(base), base.layout(), 2, Progress::None(),
+                             [](const RunChanges&) -> Status { return Fail(Code::kNoSpace, "full"); }),
+              Fails(Code::kNoSpace));
 }
 
 TEST_F(VerifiedChangesTest, DigestsThatTheBytesDoNotHaveAreFoundOut) {

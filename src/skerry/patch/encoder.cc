@@ -51,9 +51,9 @@ std::vector<uint32_t> CellPositions() { return std::vector<uint32_t>(kCellUnits 
 
 class Encoder {
  public:
-  Encoder(const TensorSource& base, const TensorSource& target, const EncodeOptions& options, ByteSink& sink,
-          Progress& progress)
-      : base_(base), target_(target), options_(options), writer_(sink), progress_(progress) {}
+  Encoder(const TensorSource& base, const TensorSource& target, const EncodeOptions& options, const KnownChanges* known,
+          ByteSink& sink, Progress& progress)
+      : base_(base), target_(target), options_(options), known_(known), writer_(sink), progress_(progress) {}
 
   Result<EncodeReceipt> Run(std::vector<SideFileChange> side_files);
 
@@ -67,6 +67,8 @@ class Encoder {
   Status Take(const Task& task, EncodedTask encoded);
   std::vector<NamedTensor> Names() const;
 
+  bool MayDiffer(uint64_t cell) const { return known_ == nullptr || known_->touched_cells[cell]; }
+
   Result<ByteSpan> ReadUnits(const TensorSource& source, int64_t tensor, uint64_t unit, uint64_t first, uint64_t units,
                              Bytes& scratch) const {
     return source.Read(static_cast<size_t>(tensor), first * unit, units * unit, scratch);
@@ -75,6 +77,7 @@ class Encoder {
   const TensorSource& base_;
   const TensorSource& target_;
   const EncodeOptions& options_;
+  const KnownChanges* const known_;  // or null
   PatchWriter writer_;
   Progress& progress_;
 
@@ -84,7 +87,7 @@ class Encoder {
   ValueTables values_;
   MagnitudeModels magnitudes_;
   std::set<std::pair<Method, DType>> used_;
-  std::vector<bool> touched_;
+  std::vector<uint64_t> changed_in_;  // units, by ordinal in the target
   EncodeReceipt receipt_;
 };
 
@@ -129,7 +132,9 @@ void Encoder::MakeTasks() {
 Status Encoder::TakeSurvey() {
   std::map<DType, uint64_t> cells, index;
   for (const Task& task : tasks_) {
-    if (task.has_base) cells[task.dtype] += task.cells;
+    if (!task.has_base) continue;
+    uint64_t& count = cells[task.dtype];
+    for (uint64_t cell = task.first_cell; cell < task.first_cell + task.cells; ++cell) count += MayDiffer(cell);
   }
   const auto stride = [&](DType dtype) { return std::max<uint64_t>(1, cells.at(dtype) / kSurveyCells); };
   Survey survey(options_.level == Level::kCompact);
@@ -138,8 +143,10 @@ Status Encoder::TakeSurvey() {
   Bytes before_scratch, after_scratch;
   for (const Task& task : tasks_) {
     const int unit = DTypeUnit(task.dtype);
+    uint64_t cell = task.first_cell;
     for (const TaskRun& run : task.runs) {
       for (uint64_t at = 0; task.has_base && at < run.units; at += kCellUnits) {
+        if (!MayDiffer(cell++)) continue;
         if (index[task.dtype]++ % stride(task.dtype) != 0) continue;
         const uint64_t units = std::min<uint64_t>(kCellUnits, run.units - at), first = run.first_unit + at;
         SKERRY_ASSIGN(const ByteSpan before, ReadUnits(base_, run.base, unit, first, units, before_scratch));
@@ -212,21 +219,36 @@ Result<EncodedTask> Encoder::Encode(const Task& task) const {
     for (uint64_t at = 0; at < run.units; at += kCellUnits) {
       const uint64_t units = std::min<uint64_t>(kCellUnits, run.units - at), first = run.first_unit + at;
       const uint64_t first_word = first * static_cast<uint64_t>(unit) / 8;
-      SKERRY_ASSIGN(const ByteSpan after,
-                    ReadUnits(target_, static_cast<int64_t>(run.tensor), unit, first, units, after_scratch));
-      SKERRY_ASSIGN(const ByteSpan before, ReadUnits(base_, run.base, unit, first, units, before_scratch));
-      RunningDigest old_digest;
-      const size_t changed =
-          FindChangesAndDigest(before.data(), after.data(), units, unit, first_word, positions.data(), old_digest);
+      size_t changed = 0;
+      ByteSpan before, after;
+      if (MayDiffer(task.first_cell + cell)) {
+        SKERRY_ASSIGN(after, ReadUnits(target_, static_cast<int64_t>(run.tensor), unit, first, units, after_scratch));
+        SKERRY_ASSIGN(before, ReadUnits(base_, run.base, unit, first, units, before_scratch));
+        if (known_ != nullptr) {
+          changed = FindChanges(before.data(), after.data(), units, unit, positions.data());
+        } else {
+          RunningDigest old_digest;
+          changed =
+              FindChangesAndDigest(before.data(), after.data(), units, unit, first_word, positions.data(), old_digest);
+          tensor.base += old_digest;
+          tensor.target += old_digest;
+        }
+      } else if (block.changed() > 0) {
+        SKERRY_ASSIGN(before, ReadUnits(base_, run.base, unit, first, units, before_scratch));
+        after = before;
+      }
       out.compare_seconds += watch.Lap();
 
-      tensor.base += old_digest;
-      tensor.target += old_digest;
+      ++cell;
+      units_done += units;
+      // A block begins with a cell that changed.
+      if (changed + block.changed() == 0) {
+        block_cell = cell;
+        continue;
+      }
       tensor.target += block.AddCell(before, after, std::span(positions).first(changed), first_word);
       tensor.changed += changed;
-      units_done += units;
-      ++cell;
-      if (block.changed() >= kChangesPerBlock || (cell == task.cells && block.changed() > 0)) {
+      if (block.changed() >= kChangesPerBlock || cell == task.cells) {
         const uint64_t block_units = block.units();
         SKERRY_ASSIGN(EncodedBlock closed,
                       block.Close([&] { return ReadAfter(task, units_done - block_units, block_units); }));
@@ -253,7 +275,7 @@ Status Encoder::Take(const Task& task, EncodedTask encoded) {
     if (run.base != kNoBase) receipt_.base_digests[static_cast<size_t>(run.base)] += tensor.base;
     receipt_.target_digests[run.tensor] += tensor.target;
     receipt_.info.changed += tensor.changed;
-    if (tensor.changed > 0) touched_[run.tensor] = true;
+    changed_in_[run.tensor] += tensor.changed;
   }
   receipt_.compare_seconds += encoded.compare_seconds;
   receipt_.encode_seconds += encoded.encode_seconds;
@@ -262,10 +284,11 @@ Status Encoder::Take(const Task& task, EncodedTask encoded) {
 
 std::vector<NamedTensor> Encoder::Names() const {
   std::vector<NamedTensor> names;
-  for (size_t i = 0; i < touched_.size(); ++i) {
-    if (!touched_[i]) continue;
+  for (size_t i = 0; i < changed_in_.size(); ++i) {
+    if (changed_in_[i] == 0) continue;
     const LayoutTensor& tensor = target_.layout().tensors()[i];
-    names.push_back({.ordinal = i, .name = tensor.name, .dtype = tensor.dtype, .shape = tensor.shape});
+    names.push_back(
+        {.ordinal = i, .name = tensor.name, .dtype = tensor.dtype, .shape = tensor.shape, .changed = changed_in_[i]});
   }
   return names;
 }
@@ -277,7 +300,7 @@ Result<EncodeReceipt> Encoder::Run(std::vector<SideFileChange> side_files) {
   const Layout &before = base_.layout(), &after = target_.layout();
   receipt_.base_digests.resize(before.tensors().size());
   receipt_.target_digests.resize(after.tensors().size());
-  touched_.resize(after.tensors().size());
+  changed_in_.resize(after.tensors().size());
 
   progress_.Begin("compare", after.total_bytes());
   SKERRY_TRY(writer_.Begin(structural_));
@@ -287,6 +310,10 @@ Result<EncodeReceipt> Encoder::Run(std::vector<SideFileChange> side_files) {
   if (structural_) {
     // Tensors that the target no longer has were not read above.
     SKERRY_ASSIGN(receipt_.base_digests, DigestTensors(base_, options_.threads, progress_));
+  }
+  if (known_ != nullptr) {
+    receipt_.base_digests = known_->base_digests;
+    receipt_.target_digests = known_->target_digests;
   }
   SKERRY_TRY(base_.Check());
   SKERRY_TRY(target_.Check());
@@ -310,20 +337,30 @@ Result<EncodeReceipt> Encoder::Run(std::vector<SideFileChange> side_files) {
   }
   if (options_.with_names) head.names = Names();
   if (before.digest() != after.digest()) head.layout = after.Serialize();
+  receipt_.side_files_changed = side_files.size();
   head.side_files = std::move(side_files);
   SKERRY_TRY(writer_.Finish(std::move(head)));
 
-  receipt_.tensors_changed = static_cast<uint64_t>(std::count(touched_.begin(), touched_.end(), true));
+  receipt_.tensors_changed = static_cast<uint64_t>(
+      std::count_if(changed_in_.begin(), changed_in_.end(), [](uint64_t changed) { return changed > 0; }));
+  receipt_.tensors = after.tensors().size();
+  receipt_.target_bytes = after.total_bytes();
   receipt_.patch_bytes = writer_.bytes_written();
   return std::move(receipt_);
 }
 
 }  // namespace
 
+std::optional<Level> LevelFromName(std::string_view name) {
+  if (name == "fast") return Level::kFast;
+  if (name == "compact") return Level::kCompact;
+  return std::nullopt;
+}
+
 Result<EncodeReceipt> EncodePatch(const TensorSource& base, const TensorSource& target,
                                   std::vector<SideFileChange> side_files, const EncodeOptions& options, ByteSink& sink,
-                                  Progress& progress) {
-  return Encoder(base, target, options, sink, progress).Run(std::move(side_files));
+                                  Progress& progress, const KnownChanges* known) {
+  return Encoder(base, target, options, known, sink, progress).Run(std::move(side_files));
 }
 
 }  // namespace skerry

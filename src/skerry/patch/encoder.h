@@ -2,6 +2,8 @@
 #ifndef SKERRY_PATCH_ENCODER_H_
 #define SKERRY_PATCH_ENCODER_H_
 
+#include <optional>
+#include <string_view>
 #include <vector>
 
 #include "skerry/base/progress.h"
@@ -17,6 +19,9 @@ enum class Level {
   kCompact,  // the smallest: decoding reads the base once, at close to memory speed
 };
 
+// "fast" or "compact".
+std::optional<Level> LevelFromName(std::string_view name);
+
 struct EncodeOptions {
   int threads = 1;
   Level level = Level::kCompact;
@@ -30,17 +35,26 @@ struct EncodeReceipt {
   PatchInfo info;
   std::vector<RunningDigest> base_digests;    // in the base's layout order
   std::vector<RunningDigest> target_digests;  // in the target's layout order
-  uint64_t tensors_changed = 0;
+  uint64_t tensors_changed = 0, tensors = 0;  // of the target
+  uint64_t side_files_changed = 0;
+  uint64_t target_bytes = 0;  // of all tensors
   uint64_t patch_bytes = 0;
   double compare_seconds = 0;  // compare and digest, summed over threads
   double encode_seconds = 0;   // tokens and entropy coding, summed over threads
 };
 
+// What a caller knows already about two models of the same tensors (because it made one from the other).
+struct KnownChanges {
+  std::vector<RunningDigest> base_digests, target_digests;  // in layout order
+  std::vector<bool> touched_cells;                          // by cell (see cell_order.h): others are equal
+};
+
 // Encodes base -> target into `sink`. Memory is bounded by the blocks in flight (a few MiB a thread). The result does
-// not depend on the number of threads. Different tensors are kInvalid with a list of the differences unless allowed.
+// not depend on the number of threads. With `known`, untouched cells are not compared, and nothing is digested.
+// Different tensors are kInvalid with a list of the differences unless allowed.
 Result<EncodeReceipt> EncodePatch(const TensorSource& base, const TensorSource& target,
                                   std::vector<SideFileChange> side_files, const EncodeOptions& options, ByteSink& sink,
-                                  Progress& progress);
+                                  Progress& progress, const KnownChanges* known = nullptr);
 
 }  // namespace skerry
 

@@ -37,6 +37,15 @@ enum class Method : uint8_t {
   kSparseMagnitude = 2,
 };
 
+// "dense", "sparse-flat", "sparse-magnitude".
+constexpr std::string_view MethodName(Method method) {
+  switch (method) {
+    case Method::kDense: return "dense";
+    case Method::kSparseFlat: return "sparse-flat";
+    default: return "sparse-magnitude";
+  }
+}
+
 // A tensor is divided into cells of kCellUnits storage units (the last one may be shorter). A block is a run of 1 to
 // kMaxCellsPerBlock cells of tensors of one dtype (see cell_order.h); the encoder closes it at kChangesPerBlock
 // changes.

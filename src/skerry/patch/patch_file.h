@@ -41,12 +41,13 @@ struct BlockEntry {
   uint32_t checksum = 0;
 };
 
-// One entry of the optional names section.
+// One entry of the optional names section: a tensor that changes.
 struct NamedTensor {
   uint64_t ordinal = 0;
   std::string name;
   DType dtype = DType::kU8;
   std::vector<uint64_t> shape;
+  uint64_t changed = 0;  // units
 };
 
 // A side file that changed: new content, or none when it was removed.

@@ -121,7 +121,7 @@ Status ParseDirectory(ByteSpan section, const PatchInfo& info, uint64_t blocks_b
   return {};
 }
 
-Status ParseNames(ByteSpan section, std::vector<NamedTensor>& names) {
+Status ParseNames(ByteSpan section, const PatchInfo& info, std::vector<NamedTensor>& names) {
   SKERRY_ASSIGN(const Bytes raw, ReadCompressed(section, kMaxNamesSectionBytes, "names section"));
   ByteReader reader(raw);
   const uint64_t count = reader.Varint();
@@ -134,6 +134,8 @@ Status ParseNames(ByteSpan section, std::vector<NamedTensor>& names) {
     const uint64_t rank = reader.Varint();
     if (!dtype || rank > kMaxRank || tensor.ordinal < next_ordinal || !IsUtf8(tensor.name)) reader.Fail();
     for (uint64_t axis = 0; axis < rank && reader.ok(); ++axis) tensor.shape.push_back(reader.Varint());
+    tensor.changed = reader.Varint();
+    if (tensor.changed > info.changed) reader.Fail();
     if (!reader.ok()) break;
     tensor.dtype = *dtype;
     next_ordinal = tensor.ordinal + 1;
@@ -258,7 +260,7 @@ Result<PatchHead> ReadPatchHead(const PatchBytes& bytes) {
         has_directory = true;
         SKERRY_TRY(ParseDirectory(section, head.info, blocks_bytes, head.blocks));
         break;
-      case Section::kNames: SKERRY_TRY(ParseNames(section, head.names)); break;
+      case Section::kNames: SKERRY_TRY(ParseNames(section, head.info, head.names)); break;
       case Section::kLayout: {
         SKERRY_ASSIGN(head.layout, ReadCompressed(section, kMaxLayoutSectionBytes, "layout section"));
         break;

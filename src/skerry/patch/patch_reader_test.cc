@@ -55,7 +55,7 @@ TEST(PatchReader, ReadsWhatTheWriterWrote) {
   const Patch patch = Must(Patch::FromBytes(small.bytes));
   EXPECT_EQ(patch.size(), small.bytes.size());
   EXPECT_EQ(patch.head().blocks.size(), 3u);
-  EXPECT_EQ(patch.head().blocks[1].method, Method::kDense);
+  EXPECT_EQ(patch.head().blocks[2].method, Method::kDense) << "tensor b: cells are ordered by dtype";
   EXPECT_EQ(patch.head().side_files.size(), 2u);
   EXPECT_EQ(Must(Decoded(patch, small.source, small.source.layout())), TensorsOf(ModelSource(small.target)));
 }
@@ -165,7 +165,9 @@ TEST(PatchReader, SectionsDamagedUnderRightChecksumsNeverLeadOutsideTheModel) {
         const auto blocks = patch->Place(small.source.layout());
         if (!blocks) continue;
         for (const PlacedBlock& block : *blocks) {
-          ASSERT_LE(block.first_unit + block.units, small.source.layout().tensors()[block.tensor].units());
+          for (const BlockRun& run : block.runs) {
+            ASSERT_LE(run.first_unit + run.units, small.source.layout().tensors()[run.tensor].units());
+          }
         }
         (void)Decoded(*patch, small.source, small.source.layout());
       }
@@ -207,8 +209,8 @@ TEST(PatchReader, RefusesDirectoriesThatDoNotAddUp) {
               Fails(Code::kCorrupt, HasSubstr("20 bytes of 21")));
   EXPECT_THAT(Patch::FromBytes(WithOneBlock(DirectoryEntry(0, 1, 1, 5, 20), 19, 5)), Fails(Code::kCorrupt));
   EXPECT_THAT(Patch::FromBytes(WithOneBlock(DirectoryEntry(0, 1, 1, 5, 20), 20, 5, 2)), Fails(Code::kCorrupt));
-  EXPECT_THAT(Patch::FromBytes(WithOneBlock(DirectoryEntry(0, 1, 2, 5, 20), 20, 5)),
-              Fails(Code::kCorrupt, HasSubstr("method 2")));
+  EXPECT_THAT(Patch::FromBytes(WithOneBlock(DirectoryEntry(0, 1, 3, 5, 20), 20, 5)),
+              Fails(Code::kCorrupt, HasSubstr("method 3")));
   EXPECT_THAT(Patch::FromBytes(WithOneBlock(DirectoryEntry(0, 65, 1, 5, 20), 20, 5)),
               Fails(Code::kCorrupt, HasSubstr("65 cells")));
   EXPECT_THAT(Patch::FromBytes(WithOneBlock(DirectoryEntry(0, 1, 1, 0, 20), 20, 0)),
@@ -225,14 +227,14 @@ TEST(PatchReader, RefusesDirectoriesThatDoNotAddUp) {
   EXPECT_THAT(Patch::FromBytes(WithOneBlock(over_long, 20, 5)), Fails(Code::kCorrupt));
 }
 
-TEST(PatchReader, RefusesBlocksThatLeaveTheirTensor) {
+TEST(PatchReader, RefusesBlocksThatLeaveTheModelOrTheirDtype) {
   const Layout layout = ModelSource(TinyModel()).layout();
   const auto placed = [&](const Bytes& bytes) { return Must(Patch::FromBytes(bytes)).Place(layout); };
   EXPECT_THAT(placed(WithOneBlock(DirectoryEntry(2, 1, 1, 5, 20), 20, 5)), Succeeds()) << "the third tensor";
   EXPECT_THAT(placed(WithOneBlock(DirectoryEntry(3, 1, 1, 5, 20), 20, 5)), Fails(Code::kCorrupt))
       << "there is no fourth";
   EXPECT_THAT(placed(WithOneBlock(DirectoryEntry(0, 2, 1, 5, 20), 20, 5)),
-              Fails(Code::kCorrupt, HasSubstr("within one tensor")));
+              Fails(Code::kCorrupt, HasSubstr("cells 0 to 2 are of BF16 and F32")));
   EXPECT_THAT(placed(WithOneBlock(DirectoryEntry(1, 1, 1, 65, 20), 20, 65)),
               Fails(Code::kCorrupt, HasSubstr("65 changes among 64 units")));
 }

@@ -71,6 +71,7 @@ Bytes NamesSection(const std::vector<NamedTensor>& names) {
     writer.Int<uint8_t>(static_cast<uint8_t>(tensor.dtype));
     writer.Varint(tensor.shape.size());
     for (const uint64_t axis : tensor.shape) writer.Varint(axis);
+    writer.Varint(tensor.changed);
     next_ordinal = tensor.ordinal + 1;
   }
   Bytes out;

@@ -24,7 +24,7 @@ Coded Encode(const std::vector<uint32_t>& symbols, const SymbolTable& a, const S
 
 SymbolTable RandomTable(Random& random) {
   std::array<uint64_t, kSymbols> counts{};
-  for (uint64_t& count : counts) count = random() % 3 == 0 ? random() % (uint64_t{1} << random() % 30) : 0;
+  for (uint64_t& count : counts) count = random() % 3 == 0 ? 1 + random() % (uint64_t{1} << random() % 30) : 1;
   return SymbolTable(SymbolTable::Normalise(counts));
 }
 

@@ -110,7 +110,8 @@ Status Publication::Encode(const HeadAt& at) {
   files_changed_ = !side_files.empty() || snapshot.layout().digest() != checkpoint_.layout().digest();
   SKERRY_ASSIGN(FileSink sink, FileSink::Create(spool_));
   SKERRY_ASSIGN(encoded_, EncodePatch(snapshot, checkpoint_, std::move(side_files),
-                                      {.threads = options_.threads, .with_names = false}, sink, progress_));
+                                      {.threads = options_.threads, .level = options_.level, .with_names = false}, sink,
+                                      progress_));
   if (encoded_.info.base_model != at.head.model) {
     return Fail(Code::kCorrupt, "snapshot {}: model digest {}, but the head's is {}", snapshot_directory_.string(),
                 encoded_.info.base_model.Short(), at.head.model.Short());

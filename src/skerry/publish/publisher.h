@@ -9,6 +9,7 @@
 #include "skerry/base/file.h"
 #include "skerry/base/progress.h"
 #include "skerry/board/board.h"
+#include "skerry/patch/encoder.h"
 #include "skerry/tensors/checkpoint.h"
 
 namespace skerry {
@@ -19,6 +20,7 @@ struct PublishOptions {
   std::optional<Version> version;  // publish as exactly this one
   std::optional<int64_t> step;     // the trainer's count, kept as metadata
   bool allow_empty = false;        // make a version even when nothing changed
+  Level level = Level::kCompact;   // of the patch
   int threads = 1;
 };
 
