@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # All tables of bytes of one chain of bf16 checkpoints: as it is, and its fp8 and mxfp4 views.
 # usage: bench/corpus.sh CHAIN [OPTIONS OF codec]
-# CHAIN holds v000, v001, ...; options are --json, --patch-from, --bsdiff. Where SKERRY_TABLES=DIR is set, tables also go
-# to DIR/NAME.txt (or .json). PYTHON names an interpreter with the packages of requirements-bench.txt; without it one is
-# made in build/venv-bench.
-chain=$(realpath "$1")
+# CHAIN holds v000, v001, ...; options are --json (a document a view), --patch-from, --bsdiff. Where SKERRY_TABLES=DIR
+# is set, tables also go to DIR/NAME.txt or .json. PYTHON names an interpreter with the packages of
+# requirements-bench.txt; without it one is made in build/venv-bench.
+set -euo pipefail
+chain=$(realpath "${1:?usage: bench/corpus.sh CHAIN [OPTIONS OF codec]}")
 shift
 cd "$(dirname "$0")/.."
 codec=build/bench/bench/codec

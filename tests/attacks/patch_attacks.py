@@ -10,9 +10,9 @@ import zstandard
 
 import craft
 import skerry_reference as reference
-from craft import Block, Parts, blocks_of, compressed, over_long_varint, set_blocks, set_info, text, varint
+from craft import Block, Classes, Parts, Strand, blocks_of, compressed, over_long_varint, set_blocks, set_info, text, varint
 from golden_models import shard
-from reference_checkpoint import Checkpoint, Layout, model_digest, running_digest
+from reference_checkpoint import DTYPES, Checkpoint, Layout, model_digest, running_digest
 from skerry_reference import DIRECTORY, INFO, LAYOUT, NAMES, SIDE_FILES, TABLES
 
 CORRUPT = 4  # the exit status that every one of them gets
@@ -29,8 +29,14 @@ def tensors(step: int):
     for position in range(0, WIDE, 997):
         b[2 * position] += step
     a = bytes((i + (step if i % 7 == 0 else 0)) % 256 for i in range(300))
+    # All of small, most of middle and few of large magnitude.
+    d = bytes((37 * i + step * (37 * i % 128 < 32 or (37 * i % 128 < 64 and i % 4 != 0) or i % 9 == 0)) % 256
+              for i in range(400))  # fmt: skip
+    e = bytes((29 * i + 16 * step * (i % 10 == 0) + step * (i % 15 == 0)) % 256 for i in range(100))
+    g = bytes((5 * i + (step if i % 6 == 1 else 0)) % 256 for i in range(50))
     return {"a": ("U8", [300], a), "b": ("BF16", [WIDE], bytes(b)),
-            "c": ("F32", [16], bytes(i + 9 * step for i in range(64))), "z": ("U8", [0], b"")}  # fmt: skip
+            "c": ("F32", [16], bytes(i + 9 * step for i in range(64))), "d": ("F8_E4M3", [400], d), "e": ("F4", [200], e),
+            "g.0": ("F8_E5M2", [20], g[:20]), "g.1": ("F8_E5M2", [30], g[20:]), "z": ("U8", [0], b"")}  # fmt: skip
 
 
 def files(step: int) -> dict[str, bytes]:
@@ -47,8 +53,12 @@ def checkpoint(model_files) -> Checkpoint:
 
 
 BASE, TARGET = checkpoint(files(0)), checkpoint(files(1))
-# Blocks: 0 is sparse in a, 1 and 2 are sparse in b (a cell each), 3 is dense in c.
-GOOD = craft.encode_patch(BASE, TARGET, cells_per_block=1, dense={"c"}).assemble()
+# Cells stand in the order of dtypes: U8, BF16, F32, F8_E4M3, F8_E5M2, F4. Blocks: 0 is sparse-flat in a, 1 and 2 in b (a
+# cell each), 3 is dense in c, 4 is sparse-magnitude in d, 5 is sparse-flat over g.0 and g.1, 6 is sparse-magnitude in e.
+D, G, E = 4, 5, 6
+CLASSES = {"F8_E4M3": Classes([0, 32, 64], frozenset({2})), "F4": Classes([0, 3])}
+GOOD = craft.encode_patch(BASE, TARGET, cells_per_block={"F8_E5M2": 2}, dense={"c"}, classes=CLASSES,
+                          spanning=True).assemble()  # fmt: skip
 
 
 def good() -> Parts:
@@ -144,7 +154,7 @@ def sections():
         "no_tables": edited(lambda p: p.remove(TABLES)),
         "no_directory": edited(lambda p: p.remove(DIRECTORY)),
         "info_larger_than_its_limit": edited(lambda p: p.set(INFO, p.get(INFO) + bytes(256))),
-        "tables_larger_than_their_limit": edited(lambda p: p.set(TABLES, p.get(TABLES) + bytes(4096))),
+        "tables_larger_than_their_limit": edited(lambda p: p.set(TABLES, p.get(TABLES) + bytes(64 << 10))),
     }
 
 
@@ -173,6 +183,31 @@ def info():
         "target_digest_is_the_base_digest": edited(lambda p: set_info(p, target_model=fields["base_model"])),
         "target_layout_that_is_not_there": edited(lambda p: set_info(p, target_layout=bytes(32))),
     }
+
+
+def rest(block: Block) -> tuple:
+    """All but where it is."""
+    return block.method, block.changes, block.payload, block.checksum
+
+
+def two_dtypes(dense: bool) -> bytes:
+    """One block over d, g.0 and g.1, which would be right if they were of one dtype."""
+    before, after = (b"".join(model.tensors[BASE.layout.tensors.index(t)] for t in BASE.layout.tensors
+                              if t.name in ("d", "g.0", "g.1")) for model in (BASE, TARGET))  # fmt: skip
+    at = craft.differing(before, after, 1)
+    blocks = blocks_of(GOOD)
+    if dense:
+        block = Block(0, 3, reference.DENSE, len(at), craft.encode_dense(after, 1), reference.xxh3(after) & 0xFFFFFFFF)
+    else:
+        values = [after[i : i + 1] for i in at]
+        tokens = [craft.token(before[i], after[i], 8, signed_view=True) for i in at]
+        payload = craft.encode_sparse_flat(len(after), at, tokens, U8_TABLE)
+        block = Block(0, 3, reference.SPARSE_FLAT, len(at), payload, craft.sparse_checksum(at, values))
+    parts, good_patch = good(), reference.read_patch(GOOD)
+    set_blocks(parts, [*blocks[:D], block, *blocks[E:]])
+    models = {14: (CLASSES["F8_E4M3"], good_patch.models[14].tables), 19: (CLASSES["F4"], good_patch.models[19].tables)}
+    parts.set(TABLES, craft.encode_tables(good_patch.tables | {14: U8_TABLE, 15: U8_TABLE}, models))
+    return parts.assemble()
 
 
 def directory():
@@ -214,17 +249,28 @@ def directory():
         "k_is_2_to_the_64_minus_1": replaced(0, changes=2**64 - 1),
         "k_is_one_more_than_the_payload_holds": replaced(0, changes=blocks[0].changes + 1),
         "k_is_one_less_than_the_payload_holds": replaced(0, changes=blocks[0].changes - 1),
-        "method_2": replaced(0, method=2),
+        "method_3": replaced(0, method=3),
         "method_7": replaced(0, method=7),
         "method_255": replaced(0, method=255),
         "a_sparse_block_called_dense": replaced(0, method=0),
         "a_dense_block_called_sparse": replaced(3, method=1),
-        "a_block_over_the_end_of_its_tensor": replaced(0, cells=2),
-        "a_block_over_the_end_of_the_model": replaced(3, cells=2),
+        "a_sparse_block_of_an_integer_called_magnitude": replaced(0, method=2),
+        "a_sparse_block_called_magnitude": replaced(1, method=2),
+        "a_magnitude_block_called_sparse": replaced(D, method=1),
+        "a_magnitude_block_called_dense": replaced(D, method=0),
+        "a_dense_block_called_magnitude": replaced(3, method=2),
+        "a_block_over_the_end_of_its_dtype": edited(
+            lambda p: set_blocks(p, [Block(0, 2, *rest(blocks[0])), *blocks[2:]])),
+        "a_dense_block_of_two_dtypes_of_one_unit": two_dtypes(dense=True),
+        "a_sparse_block_of_two_dtypes_of_one_unit": two_dtypes(dense=False),
+        "a_block_of_one_of_its_two_tensors": replaced(G, cells=1),
+        "a_block_of_two_cells_that_begins_a_cell_early": edited(
+            lambda p: set_blocks(p, [*blocks[:D], Block(0, 2, *rest(blocks[G])), *blocks[E:]])),
+        "a_block_over_the_end_of_the_model": replaced(E, cells=2),
         "a_block_of_65_cells": replaced(0, cells=65),
         "a_block_of_256_cells": replaced(0, cells=256),
-        "a_block_behind_the_model": replaced(3, gap=1),
-        "a_block_far_behind_the_model": replaced(3, gap=2**63),
+        "a_block_behind_the_model": replaced(E, gap=1),
+        "a_block_far_behind_the_model": replaced(E, gap=2**63),
         "a_gap_that_wraps_around": replaced(1, gap=2**64 - 1),
         "blocks_swapped": edited(lambda p: set_blocks(p, [blocks[1], blocks[0], *blocks[2:]])),
         "a_block_twice": edited(lambda p: set_blocks(p, [*blocks[:1], *blocks])),
@@ -243,32 +289,121 @@ def directory():
     return attacks
 
 
+def tables_apart() -> tuple[list, bytes]:
+    """Pairs of dtype code and listed frequencies, and the bytes of the models."""
+    cursor = reference.Cursor(good().get(TABLES), "section tables")
+    entries = []
+    for _ in range(cursor.varint()):
+        code = cursor.unsigned(1)
+        entries.append((code, [cursor.varint() for _ in range(cursor.unsigned(1))]))
+    return entries, cursor.rest()
+
+
 def tables():
-    b, a = [(code, frequencies) for code, frequencies in reference.read_patch(GOOD).tables.items()][::-1]
+    (a, b, g), models = tables_apart()
 
     def section(*entries, count=None) -> bytes:
         raw = varint(len(entries) if count is None else count)
         for code, frequencies in entries:
             raw += bytes([code, len(frequencies)]) + b"".join(varint(f) for f in frequencies)
+        return edited(lambda p: p.set(TABLES, raw + models))
+
+    assert section(a, b, g) == GOOD
+    wrong = {
+        "sum_4097": [4096, 1], "sum_4097_in_31_symbols": [4067] + [1] * 30, "31_zeros": [0] * 31, "no_symbols": [],
+        "32_symbols": [4065] + [1] * 31, "33_symbols": [4064] + [1] * 32, "255_symbols": [1] * 255,
+        "wrap_around_16_bits": [4096 + 65536], "wrap_around_64_bits": [2**64 - 1, 4097], "31_symbols_of_4096": [4096] * 31,
+    }  # fmt: skip
+    attacks = {f"frequencies_{name}": section(a, (b[0], frequencies), g) for name, frequencies in wrong.items()}
+    return attacks | {
+        "tables_in_descending_order": section(b, a, g),
+        "a_table_twice": section(a, b, b, g),
+        "a_table_of_an_unknown_dtype": section(a, b, g, (22, [4096])),
+        "a_table_missing": section(a, g),
+        "more_tables_announced": section(a, b, g, count=4),
+        "fewer_tables_announced": section(a, b, g, count=2),
+        "2_to_the_64_minus_1_tables_announced": section(a, b, g, count=2**64 - 1),
+        "a_table_that_gives_other_values": section(a, (b[0], [2048, 2048]), g),
+        "over_long_varint_of_a_frequency": edited(
+            lambda p: p.set(TABLES, bytes([1, a[0], 1]) + over_long_varint(4096) + models)),
+    }  # fmt: skip
+
+
+def magnitude_models():
+    """Model d has the classes 0, 32, 64, of which the last one uses the table of the one before; model e 0 and 3."""
+    good_patch = reference.read_patch(GOOD)
+    table_d, table_e = (
+        [craft.encode_frequencies(table) for table in good_patch.models[code].tables] for code in (14, 19)
+    )
+    flat = craft.encode_tables(good_patch.tables)[:-1]
+
+    def model(code, distances, shared, tables, classes=None) -> bytes:
+        classes = len(distances) + 1 if classes is None else classes
+        distances = [varint(distance) if isinstance(distance, int) else distance for distance in distances]
+        shared = varint(shared) if isinstance(shared, int) else shared
+        return bytes([code, classes - 1]) + b"".join(distances) + shared + b"".join(tables)
+
+    d, e = model(14, [32, 32], 4, table_d[:2]), model(19, [3], 0, table_e)
+
+    def section(*models, count=None) -> bytes:
+        raw = flat + varint(len(models) if count is None else count) + b"".join(models)
         return edited(lambda p: p.set(TABLES, raw))
 
-    wrong = {
-        "sum_4095": [4095], "sum_4097": [4096, 1], "all_zero": [0] * 32, "no_symbols": [],
-        "33_symbols": [4064] + [1] * 32, "wrap_around_16_bits": [4096 + 65536],
-        "wrap_around_64_bits": [2**64 - 1, 4097], "32_symbols_of_4096": [4096] * 32,
-    }  # fmt: skip
-    attacks = {f"frequencies_{name}": section(a, (b[0], frequencies)) for name, frequencies in wrong.items()}
+    def other_d(distances=(32, 32), shared=4, tables=table_d[:2], **options) -> bytes:
+        return section(model(14, distances, shared, tables, **options), e)
+
+    assert section(d, e) == GOOD
+    share = [b"\x01" + varint(4096)]  # a table that codes symbol 0 alone
+    attacks = {f"a_magnitude_model_for_{dtype.name}": section(*sorted([d, e, model(dtype.code, [], 0, share)]))
+               for dtype in DTYPES if dtype.magnitude_bits == 0}  # fmt: skip
     return attacks | {
-        "tables_in_descending_order": section(b, a),
-        "a_table_twice": section(a, b, b),
-        "a_table_of_an_unknown_dtype": section(a, b, (22, [4096])),
-        "a_table_missing": section(a),
-        "more_tables_announced": section(a, b, count=3),
-        "fewer_tables_announced": section(a, b, count=1),
-        "2_to_the_64_minus_1_tables_announced": section(a, b, count=2**64 - 1),
-        "a_table_that_gives_other_values": section(a, (b[0], [2048, 2048])),
-        "over_long_varint_of_a_frequency": edited(
-            lambda p: p.set(TABLES, bytes([1, a[0], 1]) + over_long_varint(4096))),
+        "no_magnitude_models": section(),
+        "no_count_of_magnitude_models": edited(lambda p: p.set(TABLES, flat)),
+        "a_magnitude_model_missing": section(e),
+        "magnitude_models_in_descending_order": section(e, d),
+        "a_magnitude_model_twice": section(d, d, e),
+        "a_magnitude_model_of_an_unknown_dtype": section(d, e, model(22, [], 0, share)),
+        "more_magnitude_models_announced": section(d, e, count=3),
+        "fewer_magnitude_models_announced": section(d, e, count=1),
+        "2_to_the_64_minus_1_magnitude_models_announced": section(d, e, count=2**64 - 1),
+        "an_over_long_count_of_magnitude_models": edited(
+            lambda p: p.set(TABLES, flat + over_long_varint(2) + d + e)),
+        "17_classes": other_d([1] * 16, 0, share * 17),
+        "256_classes": other_d([0] * 255, 0, share * 256),
+        "256_classes_announced": other_d(classes=256),
+        "a_class_that_begins_at_0": other_d([0, 64]),
+        "a_class_that_begins_where_the_last_one_does": other_d([64, 0]),
+        "a_class_beyond_the_greatest_magnitude": other_d([32, 96]),
+        "a_class_far_beyond_the_greatest_magnitude": other_d([32, 2**32]),
+        "a_class_that_wraps_around_64_bits": other_d([32, 2**64 - 1]),
+        "a_class_that_wraps_around_to_a_higher_one": other_d([32, 2**64 - 32 + 64]),
+        "a_class_of_F4_beyond_its_3_bits": section(d, model(19, [8], 0, table_e)),
+        "a_class_of_F64_beyond_its_63_bits": section(model(12, [2**63], 0, share * 2), d, e),
+        "a_class_of_F64_that_wraps_around": section(model(12, [2**63 - 1, 2**63 + 2], 0, share * 3), d, e),
+        "16_classes_of_F64_that_wrap_around": section(model(12, [2**63 - 1] * 15, 0, share * 16), d, e),
+        "a_class_of_E8M0_beyond_its_8_bits": section(d, model(16, [256], 0, share * 2), e),
+        "an_over_long_distance_of_classes": other_d([over_long_varint(32), 32]),
+        "the_first_class_shares_a_table": other_d(shared=5, tables=table_d[:1]),
+        "a_class_that_there_is_not_shares_a_table": other_d(shared=4 | 8),
+        "class_63_shares_a_table": other_d(shared=4 | 2**63),
+        "all_64_classes_share_a_table": other_d(shared=2**64 - 1, tables=table_d[:1]),
+        "shared_of_65_bits": other_d(shared=b"\xff" * 9 + b"\x02"),
+        "an_over_long_shared": other_d(shared=over_long_varint(4)),
+        "a_table_of_a_class_too_few": other_d(tables=table_d[:1]),
+        "a_table_of_a_class_too_many": other_d(tables=table_d[:2] + share),
+        "no_class_shares_a_table": other_d(shared=0),
+        "all_classes_share_a_table": other_d(shared=6),
+        "a_magnitude_model_cut_off": section(d, e[:-1]),
+        "a_magnitude_model_of_two_bytes": edited(lambda p: p.set(TABLES, flat + b"\x01\x0e")),
+        "a_class_with_frequencies_that_sum_to_4097": other_d(tables=[b"\x02" + varint(4096) + varint(1), table_d[1]]),
+        "a_class_with_32_listed_symbols": other_d(
+            tables=[b"\x20" + varint(4065) + b"\x01" * 31, table_d[1]]),
+        "a_class_with_a_frequency_that_wraps_around": other_d(
+            tables=[b"\x02" + varint(2**64 - 1) + varint(4097), table_d[1]]),
+        "a_class_bound_of_one_more": other_d([33, 31]),
+        "a_class_bound_of_one_less": other_d([31, 33]),
+        "tables_of_classes_swapped": other_d(tables=table_d[1::-1]),
+        "one_class_where_blocks_have_three": other_d([], 0, share),
     }  # fmt: skip
 
 
@@ -285,17 +420,23 @@ def sparse_block(positions, tokens, values=None, end=65536, payload=None) -> byt
     parts, blocks = good(), blocks_of(GOOD)
     blocks[0] = Block(0, 1, reference.SPARSE_FLAT, len(positions), payload, checksum)
     set_blocks(parts, blocks)
-    parts.set(TABLES, craft.encode_tables(reference.read_patch(GOOD).tables | {1: U8_TABLE}))
+    parts.set(TABLES, craft.encode_tables(reference.read_patch(GOOD).tables | {1: U8_TABLE})[:-1] + tables_apart()[1])
     return parts.assemble()
+
+
+def stream_of(number: int) -> tuple[list[int], list[int], bytes]:
+    """States, words and raw bits of a sparse-flat block."""
+    block = blocks_of(GOOD)[number]
+    return craft.take_stream_apart(block.payload, block.changes)
 
 
 def sparse_payloads():
     up = (0, 0, 0)  # the token of +1
-    states, words, bits = craft.take_sparse_flat_apart(blocks_of(GOOD)[0])
-    wide = craft.take_sparse_flat_apart(blocks_of(GOOD)[1])
+    states, words, bits = stream_of(0)
+    wide = stream_of(1)
 
     def first(states=states, words=words, bits=bits, count=None):
-        payload = craft.sparse_flat_payload(states, words, bits)
+        payload = craft.change_stream(states, words, bits)
         if count is not None:
             payload = payload[:8] + count + payload[8 + len(varint(len(words))) :]
         return with_payload(0, payload)
@@ -308,7 +449,14 @@ def sparse_payloads():
         "A10_only_position_is_numel": sparse_block([300], [up]),
         "a_position_behind_the_block": sparse_block([5, 900], [up, up]),
         "a_gap_of_2_to_the_20": sparse_block([2**20], [up]),
-        "a_gap_of_20000_escapes": sparse_block([0], [up], payload=many_escapes()),
+        "a_gap_of_20000_escapes": sparse_block([0], [up], payload=many_escapes(300, 1)),
+        "a_gap_of_20000_escapes_where_most_change": sparse_block(
+            [*range(200)], [up] * 200, payload=many_escapes(300, 200)),
+        "positions_behind_the_block_where_most_change": sparse_block([*range(100), *range(201, 301)], [up] * 200),
+        "a_position_behind_the_block_where_all_change": sparse_block(
+            [*range(300)], [up] * 300, payload=all_change([65536 + 4096, 0])),
+        "a_word_where_all_change": sparse_block([*range(300)], [up] * 300, payload=all_change(words=[0])),
+        "raw_bits_where_all_change": sparse_block([*range(300)], [up] * 300, payload=all_change(bits=b"\1")),
         "a_rank_of_2_to_the_w": sparse_block([0], [(20, 0, 8)], [b"\x01"]),
         "a_rank_far_above_2_to_the_w": sparse_block([0], [(30, 2**18 - 1, 18)], [b"\x00"]),
         "coder_ends_in_another_gap_state": sparse_block([3], [up], [b"\x04"], payload=other_end(0)),
@@ -326,11 +474,11 @@ def sparse_payloads():
         "a_word_count_of_2_to_the_63": first(count=varint(2**63)),
         "a_word_count_of_2_to_the_64_minus_1": first(count=varint(2**64 - 1)),
         "an_over_long_word_count": first(count=over_long_varint(len(words))),
-        "raw_bits_with_a_byte_too_many": with_payload(1, craft.sparse_flat_payload(*wide[:2], wide[2] + b"\0")),
-        "raw_bits_with_a_byte_too_few": with_payload(1, craft.sparse_flat_payload(*wide[:2], wide[2][:-1])),
-        "raw_bits_with_padding_of_one": with_payload(1, craft.sparse_flat_payload(*wide[:2], bytes(padded))),
+        "raw_bits_with_a_byte_too_many": with_payload(1, craft.change_stream(*wide[:2], wide[2] + b"\0")),
+        "raw_bits_with_a_byte_too_few": with_payload(1, craft.change_stream(*wide[:2], wide[2][:-1])),
+        "raw_bits_with_padding_of_one": with_payload(1, craft.change_stream(*wide[:2], bytes(padded))),
         "a_raw_bit_changed": with_payload(
-            1, craft.sparse_flat_payload(*wide[:2], bytes([wide[2][0] ^ 1]) + wide[2][1:])),
+            1, craft.change_stream(*wide[:2], bytes([wide[2][0] ^ 1]) + wide[2][1:])),
         "a_payload_of_no_bytes": with_payload(0, b""),
         "a_payload_of_three_bytes": with_payload(0, b"\0\0\1"),
         "a_payload_of_zeros": with_payload(0, bytes(64)),
@@ -338,26 +486,231 @@ def sparse_payloads():
     }
 
 
-def many_escapes() -> bytes:
-    """A payload of one change whose gap is 31 times 20,000 times 32."""
-    gap_table, low_bits = reference.gap_model(300, 1)
-    symbols = [(0, gap_table, 31)] * 20_000 + [(0, gap_table, 0), (1, U8_TABLE, 0)]
-    states, words = craft.rans_encode(symbols)
+def many_escapes(units: int, changes: int) -> bytes:
+    """A payload whose first gap is of 20,000 escapes and, if a reader adds them up in 16 bits, within the block."""
+    gap_table, low_bits, escape = reference.gap_model(units, changes)
+    symbols = [(0, gap_table, escape)] * 20_000
+    pairs = reference.pairs_of_states(changes)
+    for i in range(changes):
+        symbols += [(2 * (i % pairs), gap_table, 0), (2 * (i % pairs) + 1, U8_TABLE, 0)]
+    states, words = craft.rans_encode(symbols, pairs=pairs)
     bits = craft.BitWriter()
-    bits.put(0, low_bits)
-    return craft.sparse_flat_payload(states, words, bits.bytes())
+    bits.put(0, changes * low_bits)
+    return craft.change_stream(states, words, bits.bytes())
+
+
+def all_change(gap_states=(65536, 65536), words=(), bits=b"") -> bytes:
+    """A payload of 300 changes among 300 units, which are all the same step: gaps need no bits, nor do values here."""
+    good_states, good_words, _ = craft.take_stream_apart(
+        craft.encode_sparse_flat(300, [*range(300)], [(0, 0, 0)] * 300, U8_TABLE), 300
+    )
+    assert good_states[::2] == [65536, 65536]
+    states = [gap_states[0] or 65536, good_states[1], gap_states[1] or 65536, good_states[3]]
+    return craft.change_stream(states, good_words + list(words), bits)
 
 
 def other_end(which: int) -> bytes:
     """A payload of one change at 3 whose one state ends at 65537."""
-    gap_table, low_bits = reference.gap_model(300, 1)
+    gap_table, low_bits, _ = reference.gap_model(300, 1)
     symbols = [(0, gap_table, 3 >> low_bits), (1, U8_TABLE, 0)]
     right, words = craft.rans_encode(symbols)
     wrong, other_words = craft.rans_encode(symbols, end=65537)
     assert words == other_words == []
     bits = craft.BitWriter()
     bits.put(3, low_bits)
-    return craft.sparse_flat_payload([wrong[i] if i == which else right[i] for i in (0, 1)], [], bits.bytes())
+    return craft.change_stream([wrong[i] if i == which else right[i] for i in (0, 1)], [], bits.bytes())
+
+
+def strands_of(number: int) -> list[Strand]:
+    """What the block of d or e tells of its classes."""
+    name = {D: "d", E: "e"}[number]
+    ordinal = [tensor.name for tensor in BASE.layout.tensors].index(name)
+    tensor = BASE.layout.tensors[ordinal]
+    block = craft.PlannedBlock(0, 1, tensor.dtype, False, BASE.tensors[ordinal], TARGET.tensors[ordinal])
+    strands = craft.strands_of(block, CLASSES[tensor.dtype.name], 0)
+    for strand, table in zip(strands, reference.read_patch(GOOD).models[tensor.dtype.code].tables):
+        strand.value_table = table
+    return strands
+
+
+def magnitude_payloads():
+    block_d, block_e = blocks_of(GOOD)[D], blocks_of(GOOD)[E]
+    counts = [len(strand.changed) for strand in strands_of(D)]
+    members = [strand.members for strand in strands_of(D)]
+    head = b"".join(map(varint, counts))
+    stream = block_d.payload[len(head) :]
+    assert block_d.payload.startswith(head) and sum(counts) == block_d.changes >= 64
+    states, words, bits = craft.take_stream_apart(stream, block_d.changes)
+    codes = [len(strand.changed) for strand in strands_of(E)]
+    head_e = b"".join(map(varint, codes))
+    assert block_e.changes < sum(codes) < 64, "no byte of e changes both codes"
+
+    def announcing(*k, number=D, tail=stream, **values) -> bytes:
+        """Other k_c before the good stream."""
+        raw = b"".join(varint(count) if isinstance(count, int) else count for count in k) + tail
+        return changed(number, payload=raw, **values)
+
+    def changed(number, **values) -> bytes:
+        def edit(block):
+            for key, value in values.items():
+                setattr(block, key, value)
+
+        return with_block(number, edit)
+
+    def other(edit, number=D, end=65536, k=0) -> bytes:
+        """The payload after `edit(strands)`, `k` changes more in the directory."""
+        strands = strands_of(number)
+        edit(strands)
+        payload = craft.encode_sparse_magnitude(strands, end)
+        return changed(number, payload=payload, changes=blocks_of(GOOD)[number].changes + k)
+
+    def move_last(c, to=None, by=0):
+        def edit(strands):
+            strands[c].changed[-1] = strands[c].members + by if to is None else to
+
+        return edit
+
+    def add(c, number):
+        def edit(strands):
+            strands[c].changed.append(number if number is not None else strands[c].members)
+            strands[c].tokens.append(strands[c].tokens[-1])
+
+        return edit
+
+    def retoken(c, i, token):
+        return lambda strands: strands[c].tokens.__setitem__(i, token)
+
+    def to_other_class(strands):
+        """A change of the last class in the second one."""
+        free = next(i for i in range(strands[1].members) if i not in strands[1].changed)
+        strands[2].changed.pop()
+        strands[2].tokens.pop()
+        strands[1].changed = sorted([*strands[1].changed, free])
+        strands[1].tokens.append((0, 0, 0))
+
+    e_stream = block_e.payload[len(head_e) :]
+    assert craft.encode_sparse_magnitude(strands_of(D)) == block_d.payload
+    attacks = {
+        "k_c_above_the_members_of_its_class": announcing(members[0] + 1, *counts[1:]),
+        "k_c_above_the_members_with_the_right_sum": announcing(
+            sum(counts) - members[1] - 1 - counts[2], members[1] + 1, counts[2]),
+        "k_c_are_all_members": announcing(*members),
+        "k_c_one_more": announcing(counts[0], counts[1] + 1, counts[2]),
+        "k_c_one_less": announcing(counts[0], counts[1] - 1, counts[2]),
+        "k_c_moved_to_another_class": announcing(counts[0] - 1, counts[1] + 1, counts[2]),
+        "k_c_all_zero": announcing(0, 0, 0),
+        "k_c_all_zero_without_a_stream": announcing(0, 0, 0, tail=b""),
+        "k_c_in_another_order": announcing(*counts[::-1]),
+        "k_c_2_to_the_64_minus_1": announcing(2**64 - 1, *counts[1:]),
+        "k_c_that_wrap_around_to_the_right_sum": announcing(2**64 - 1, counts[0] + 1 + counts[1], counts[2]),
+        "k_c_of_2_to_the_32_more": announcing(counts[0] + 2**32, *counts[1:]),
+        "k_c_of_2_to_the_63_twice": announcing(2**63 + counts[0], 2**63 + counts[1], counts[2]),
+        "k_c_over_long": announcing(over_long_varint(counts[0]), *counts[1:]),
+        "k_c_of_65_bits": announcing(b"\xff" * 9 + b"\x02", *counts[1:]),
+        "k_c_too_few": announcing(*counts[:2]),
+        "k_c_too_many": announcing(*counts, 0),
+        "k_c_and_nothing_else": announcing(*counts, tail=b""),
+        "k_c_cut_off": changed(D, payload=head[:1]),
+        "a_magnitude_payload_of_no_bytes": changed(D, payload=b""),
+        "a_magnitude_payload_of_zeros": changed(D, payload=bytes(100)),
+        "a_magnitude_payload_of_ones": changed(D, payload=b"\xff" * 100),
+        "a_magnitude_block_with_k_of_one_more": changed(D, changes=block_d.changes + 1),
+        "a_magnitude_block_with_k_of_one_less": changed(D, changes=block_d.changes - 1),
+        "a_magnitude_block_with_a_wrong_checksum": changed(D, checksum=block_d.checksum ^ 1),
+        "a_member_behind_the_second_class": other(move_last(1)),
+        "a_member_behind_the_last_class": other(move_last(2)),
+        "a_member_far_behind_its_class": other(move_last(1, by=2**20)),
+        "one_more_member_behind_its_class": other(add(1, None), k=1),
+        "one_more_member_behind_the_last_class": other(add(2, None), k=1),
+        "a_member_that_is_not_meant": other(to_other_class),
+        "a_member_of_2_to_the_32": other(move_last(2, to=2**32)),
+        "many_escapes_in_a_class_where_most_change": changed(D, payload=escapes_in_class(1)),
+        "many_escapes_in_a_class_where_few_change": changed(D, payload=escapes_in_class(2)),
+        "a_magnitude_block_that_ends_in_other_states": other(lambda strands: None, end=65537),
+        "a_magnitude_block_with_one_pair_of_states": announcing(
+            *counts, tail=craft.change_stream(states[:2], words, bits)),
+        "a_magnitude_block_with_three_pairs_of_states": announcing(
+            *counts, tail=craft.change_stream(states + [65536] * 2, words, bits)),
+        "a_magnitude_block_with_its_pairs_swapped": announcing(
+            *counts, tail=craft.change_stream(states[2:] + states[:2], words, bits)),
+        "a_magnitude_block_with_a_state_below_65536": announcing(
+            *counts, tail=craft.change_stream([*states[:3], 65535], words, bits)),
+        "a_magnitude_block_with_a_word_too_many": announcing(
+            *counts, tail=craft.change_stream(states, words + [0], bits)),
+        "a_magnitude_block_with_a_word_too_few": announcing(
+            *counts, tail=craft.change_stream(states, words[:-1], bits)),
+        "a_magnitude_block_with_a_word_count_of_2_to_the_63": announcing(
+            *counts, tail=struct.pack("<4I", *states) + varint(2**63)),
+        "a_magnitude_block_with_a_raw_byte_too_many": announcing(
+            *counts, tail=craft.change_stream(states, words, bits + b"\0")),
+        "a_magnitude_block_with_a_raw_byte_too_few": announcing(
+            *counts, tail=craft.change_stream(states, words, bits[:-1])),
+        "a_magnitude_block_of_a_class_with_another_step": other(retoken(1, 0, (1, 0, 0))),
+        "a_codes_k_that_counts_codes": changed(E, changes=sum(codes)),
+        "a_codes_k_of_one_less": changed(E, changes=block_e.changes - 1),
+        "a_codes_k_of_one_more": changed(E, changes=block_e.changes + 1),
+        "a_codes_k_of_less_than_half": changed(E, changes=(sum(codes) - 1) // 2),
+        "k_c_of_codes_one_more": announcing(codes[0] + 1, codes[1], number=E, tail=e_stream),
+        "k_c_of_codes_above_the_members": announcing(201, codes[1], number=E, tail=e_stream),
+        "k_c_of_codes_below_k": announcing(1, 1, number=E, tail=e_stream),
+        "a_code_behind_its_class": other(move_last(1), number=E),
+        "a_code_of_another_byte": other(add(1, strands_of(E)[1].members - 1), number=E),
+        "codes_with_a_checksum_over_codes": changed(E, checksum=checksum_over_codes()),
+    }  # fmt: skip
+    for name, number, token in (("F8", D, (20, 0, 8)), ("F8_by_far", D, (30, 2**18 - 1, 18)), ("F4", E, (16, 0, 4)),
+                                ("F4_by_a_byte", E, (19, 100, 7))):  # fmt: skip
+        attacks[f"a_magnitude_rank_beyond_{name}"] = rank_in_class_1(number, token)
+    return attacks
+
+
+def rank_in_class_1(number: int, token) -> bytes:
+    """A block of d or e that changes the first member of class 1 alone, with a table that can code this token."""
+    code, name = {D: (14, "F8_E4M3"), E: (19, "F4")}[number]
+    table = [4096 - 30] + [1] * 30 + [0]
+    strands = strands_of(number)
+    for strand in strands:
+        strand.changed, strand.tokens = [], []
+    strands[1].changed, strands[1].tokens, strands[1].value_table = [0], [token], table
+    blocks, parts, good_patch = blocks_of(GOOD), good(), reference.read_patch(GOOD)
+    dtype = DTYPES[code]
+    elements = reference.values_of(BASE.tensors[3 if number == D else 4], dtype.magnitude_width)
+    mask = (1 << dtype.magnitude_bits) - 1
+    first = next(i for i, bits in enumerate(elements) if good_patch.models[code].class_of(bits & mask) == 1)
+    checksum = craft.sparse_checksum([first * dtype.magnitude_width // 8], [b"\0"])
+    blocks[number] = Block(blocks[number].gap, 1, reference.SPARSE_MAGNITUDE, 1,
+                           craft.encode_sparse_magnitude(strands), checksum)  # fmt: skip
+    set_blocks(parts, blocks)
+    models = {c: (CLASSES[n], good_patch.models[c].tables) for c, n in ((14, "F8_E4M3"), (19, "F4"))}
+    models[code] = (CLASSES[name], [table for _ in models[code][1]])
+    parts.set(TABLES, craft.encode_tables(good_patch.tables, models))
+    parts.remove(NAMES)  # they count more changes
+    return parts.assemble()
+
+
+def escapes_in_class(c: int) -> bytes:
+    """The payload of d with 20,000 escapes before the first gap of a class."""
+    symbols, bits, i = [], craft.BitWriter(), 0
+    strands = strands_of(D)
+    for number, strand in enumerate(strands):
+        table, low_bits, escape = reference.gap_model(strand.members, len(strand.changed))
+        if number == c:
+            symbols += [(2 * (i % 2), table, escape)] * 20_000
+        next_member = 0
+        for member, (symbol, extra, extra_bits) in zip(strand.changed, strand.tokens):
+            gap = member - next_member
+            assert gap >> low_bits < escape or table[0] == 4096
+            symbols += [(2 * (i % 2), table, gap >> low_bits), (2 * (i % 2) + 1, strand.value_table, symbol)]
+            bits.put(gap & ((1 << low_bits) - 1), low_bits)
+            bits.put(extra, extra_bits)
+            next_member, i = member + 1, i + 1
+    states, words = craft.rans_encode(symbols, pairs=2)
+    return b"".join(varint(len(strand.changed)) for strand in strands) + craft.change_stream(states, words, bits.bytes())
+
+
+def checksum_over_codes() -> int:
+    before, after = (reference.values_of(model.tensors[4], 4) for model in (BASE, TARGET))
+    at = [i for i, (one, other) in enumerate(zip(before, after)) if one != other]
+    return craft.sparse_checksum(at, [bytes([after[i]]) for i in at])
 
 
 def dense_payloads():
@@ -465,17 +818,21 @@ def names():
     def listed(*entries, count=None):
         return framed(NAMES, compressed(varint(len(entries) if count is None else count) + b"".join(entries)))
 
-    a = varint(0) + text("a") + b"\1" + varint(1) + varint(300)
+    a = varint(0) + text("a") + b"\1" + varint(1) + varint(300) + varint(43)
     return {
-        "a_name_that_is_not_utf8": listed(varint(0) + text(b"\xff") + b"\1" + varint(1) + varint(300)),
-        "a_name_of_an_unknown_dtype": listed(varint(0) + text("a") + b"\x16" + varint(1) + varint(300)),
-        "a_name_of_rank_2_to_the_40": listed(varint(0) + text("a") + b"\1" + varint(2**40) + varint(300)),
+        "a_name_that_is_not_utf8": listed(varint(0) + text(b"\xff") + b"\1" + varint(1) + varint(300) + varint(1)),
+        "a_name_of_an_unknown_dtype": listed(varint(0) + text("a") + b"\x16" + varint(1) + varint(300) + varint(1)),
+        "a_name_of_rank_2_to_the_40": listed(varint(0) + text("a") + b"\1" + varint(2**40) + varint(300) + varint(1)),
         "a_name_of_2_to_the_62_bytes": listed(varint(0) + varint(2**62) + b"a"),
-        "an_ordinal_that_wraps_around": listed(a, varint(2**64 - 1) + text("b") + b"\1" + varint(0)),
+        "an_ordinal_that_wraps_around": listed(a, varint(2**64 - 1) + text("b") + b"\1" + varint(0) + varint(1)),
         "more_names_announced": listed(a, count=2),
         "2_to_the_64_minus_1_names_announced": listed(a, count=2**64 - 1),
         "fewer_names_announced": listed(a, a, count=1),
-        "an_over_long_axis": listed(varint(0) + text("a") + b"\1" + varint(1) + over_long_varint(300)),
+        "an_over_long_axis": listed(varint(0) + text("a") + b"\1" + varint(1) + over_long_varint(300) + varint(1)),
+        "a_name_without_its_changes": listed(a[:-1]),
+        "a_name_of_more_changes_than_there_are": listed(a[:-1] + varint(reference.read_patch(GOOD).changes + 1)),
+        "a_name_of_2_to_the_64_minus_1_changes": listed(a[:-1] + varint(2**64 - 1)),
+        "a_name_of_an_over_long_number_of_changes": listed(a[:-1] + over_long_varint(43)),
     }
 
 
@@ -576,22 +933,36 @@ def structural(carrying):
         parts = good()
         parts.features = reference.STRUCTURAL
         parts.set(LAYOUT, compressed(layout.json()))
+        parts.remove(NAMES)
         set_blocks(parts, [block] if block else [])
         digests = [running_digest(data) for data in BASE.tensors]
-        digests.insert(3, digest_of_new)
+        digests.insert([tensor.name for tensor in layout.tensors].index("y"), digest_of_new)
         model = hashlib.sha256(b"skerry model 1\n" + layout.tensors_digest())
         for pair in digests:
             model.update(struct.pack("<QQ", *pair))
         set_info(parts, target_layout=layout.digest(), target_model=model.digest(), units=layout.units)
         return parts.assemble()
 
-    unit_block = Block(4, 1, reference.SPARSE_FLAT, 1, craft.encode_sparse_flat(8, [3], [(0, 0, 0)], U8_TABLE),
+    # The only other cell of U8 is that of a, number 0.
+    unit_block = Block(1, 1, reference.SPARSE_FLAT, 1, craft.encode_sparse_flat(8, [3], [(0, 0, 0)], U8_TABLE),
                        craft.sparse_checksum([3], [b"\1"]))  # fmt: skip
     half = bytes(65536)
-    half_block = Block(4, 1, reference.DENSE, len(half), craft.encode_dense(half, 1), reference.xxh3(half) & 0xFFFFFFFF)
+    half_block = Block(1, 1, reference.DENSE, len(half), craft.encode_dense(half, 1), reference.xxh3(half) & 0xFFFFFFFF)
     eight = {"dtype": "U8", "shape": [8], "bytes": 8}
-    digest = running_digest(bytes([0, 0, 0, 1, 0, 0, 0, 0]))
+    new = bytes([0, 0, 0, 1, 0, 0, 0, 0])
+    digest = running_digest(new)
+    both = BASE.tensors[0] + new
+    dense_both = Block(0, 2, reference.DENSE, 308, craft.encode_dense(both, 1), reference.xxh3(both) & 0xFFFFFFFF)
+    sparse_both = Block(0, 2, reference.SPARSE_FLAT, 1, craft.encode_sparse_flat(308, [303], [(0, 0, 0)], U8_TABLE),
+                        craft.sparse_checksum([303], [b"\1"]))  # fmt: skip
+    eight_e4m3 = {"dtype": "F8_E4M3", "shape": [8], "bytes": 8}
+    magnitude_block = Block(5, 1, reference.SPARSE_MAGNITUDE, 1, craft.encode_sparse_magnitude(
+        [Strand(8, [3], [(0, 0, 0)], reference.read_patch(GOOD).models[14].tables[0]), *[Strand(0, [], [], [])] * 2]),
+        craft.sparse_checksum([3], [b"\1"]))  # fmt: skip
     return {
+        "a_new_tensor_in_a_magnitude_block": with_new_tensor(eight_e4m3, digest, magnitude_block),
+        "a_dense_block_of_an_old_and_a_new_tensor": with_new_tensor(dict(eight), digest, dense_both),
+        "a_sparse_block_of_an_old_and_a_new_tensor": with_new_tensor(dict(eight), digest, sparse_both),
         "structural_without_a_layout": edited(lambda p: setattr(p, "features", reference.STRUCTURAL)),
         "a_new_tensor_without_blocks": with_new_tensor(dict(eight), (0, 0)),
         "a_new_tensor_without_blocks_and_an_honest_digest": with_new_tensor(dict(eight), running_digest(bytes(8))),
@@ -607,7 +978,7 @@ def structural(carrying):
 
 def all_attacks() -> dict[str, tuple[bytes, int]]:
     attacks = {}
-    for group in (container, sections, info, directory, tables, sparse_payloads, dense_payloads, compression, names,
+    for group in (container, sections, info, directory, tables, magnitude_models, sparse_payloads, magnitude_payloads, dense_payloads, compression, names,
                   side_files, layouts):  # fmt: skip
         for name, attack in group().items():
             assert name not in attacks, name

@@ -9,14 +9,16 @@
 namespace skerry {
 namespace {
 
-// What patches are placed in: an empty tensor, one of several cells, packed and wide units.
+// What patches are placed in: an empty tensor, one of several cells, two of one dtype, packed and wide units.
 const Layout& Target() {
   static const Layout layout = *Layout::FromHeaders(
       {{"model.safetensors", R"({"a":{"dtype":"U8","shape":[140000],"data_offsets":[0,140000]},)"
                              R"("b":{"dtype":"BF16","shape":[20,20],"data_offsets":[140000,140800]},)"
                              R"("c":{"dtype":"F32","shape":[2,0],"data_offsets":[140800,140800]},)"
                              R"("d":{"dtype":"F4","shape":[64],"data_offsets":[140800,140832]},)"
-                             R"("e":{"dtype":"F64","shape":[50],"data_offsets":[140832,141232]}})"}});
+                             R"("e":{"dtype":"F64","shape":[50],"data_offsets":[140832,141232]},)"
+                             R"("f":{"dtype":"BF16","shape":[30],"data_offsets":[141232,141292]},)"
+                             R"("g":{"dtype":"F8_E4M3","shape":[40],"data_offsets":[141292,141332]}})"}});
   return layout;
 }
 
@@ -100,17 +102,33 @@ void Decode(const Patch& patch) {
   const auto placed = patch.Place(Target());
   if (!placed) return;
   uint64_t changed = 0;
-  BlockChanges changes;
   for (const PlacedBlock& block : *placed) {
-    const LayoutTensor& tensor = Target().tensors()[block.tensor];
-    const auto unit = static_cast<uint64_t>(DTypeUnit(tensor.dtype));
-    FUZZ_CHECK(block.units > 0 && block.first_unit + block.units <= tensor.units());
+    const auto unit = static_cast<uint64_t>(DTypeUnit(block.dtype));
+    std::vector<Bytes> old;
+    uint64_t units = 0;
+    for (const BlockRun& run : block.runs) {
+      const LayoutTensor& tensor = Target().tensors()[run.tensor];
+      FUZZ_CHECK(tensor.dtype == block.dtype && run.units > 0 && run.first_unit + run.units <= tensor.units());
+      units += run.units;
+      old.emplace_back(run.units * unit);
+    }
+    FUZZ_CHECK(units == block.units);
     changed += block.entry.changed;
-    Bytes before(block.units * unit);
-    RunningDigest moved;
-    if (!patch.Decode(block, tensor, before, changes, moved)) continue;
-    FUZZ_CHECK(changes.count() == (changes.all ? block.units : block.entry.changed));
-    ApplyBlock(changes, before.data());
+    const auto parts = patch.Decode(block, Target(), std::vector<ByteSpan>(old.begin(), old.end()));
+    if (!parts) continue;
+    uint64_t count = 0;
+    bool all = false;
+    for (const RunChanges& part : *parts) {
+      FUZZ_CHECK(!part.changes.all || part.changes.count() == part.run.units);
+      all = part.changes.all;
+      count += part.changes.count();
+      Bytes run(part.run.units * unit);
+      for (const uint32_t position : part.changes.positions) FUZZ_CHECK(position < part.run.units);
+      ApplyBlock(part.changes, run.data());
+      FUZZ_CHECK(part.moved == DigestWordsScalar(run, part.run.first_unit * unit / 8) -
+                                   DigestWordsScalar(Bytes(run.size()), part.run.first_unit * unit / 8));
+    }
+    FUZZ_CHECK(count == (all ? block.units : block.entry.changed));
   }
   FUZZ_CHECK(changed == patch.info().changed);
 }

@@ -309,16 +309,17 @@ class PlannedBlock:
     after: bytes = b""
 
 
-def plan_blocks(base: Checkpoint, target: Checkpoint, cells_per_block: int, dense, spanning: bool) -> list[PlannedBlock]:
+def plan_blocks(base: Checkpoint, target: Checkpoint, cells_per_block, dense, spanning: bool) -> list[PlannedBlock]:
     order = sorted(range(len(target.tensors)), key=lambda ordinal: (target.layout.tensors[ordinal].dtype.code, ordinal))
     blocks, cell = [], 0
     for ordinal in order:
         tensor, old, new = target.layout.tensors[ordinal], base.tensors[ordinal], target.tensors[ordinal]
         last = None
+        most = cells_per_block if isinstance(cells_per_block, int) else cells_per_block.get(tensor.dtype.name, 1)
         for first in range(0, tensor.units, CELL_UNITS):
             if spanning and blocks and (blocks[-1].dtype, blocks[-1].dense) == (tensor.dtype, tensor.name in dense):
                 last = blocks[-1]
-            if last is None or last.cells == cells_per_block:
+            if last is None or last.cells == most:
                 last = PlannedBlock(cell, 0, tensor.dtype, tensor.name in dense)
                 blocks.append(last)
             start, end = first * tensor.dtype.unit, (first + CELL_UNITS) * tensor.dtype.unit
@@ -351,9 +352,9 @@ def strands_of(block: PlannedBlock, classes: Classes | None, escape_every: int) 
     return strands
 
 
-def encode_patch(base: Checkpoint, target: Checkpoint, cells_per_block=1, dense=frozenset(), names=True,
+def encode_patch(base: Checkpoint, target: Checkpoint, cells_per_block: int | dict[str, int] = 1, dense=frozenset(), names=True,
                  classes: dict[str, Classes] | None = None, spanning=False, escape_every=0) -> Parts:  # fmt: skip
-    """A non-structural patch. `dense`: names of the tensors whose blocks are dense; small ones are not compressed.
+    """A non-structural patch. `cells_per_block`: for all dtypes, or by dtype (else 1). `dense`: names of the tensors whose blocks are dense; small ones are not compressed.
     `classes`: for the dtypes whose other blocks are sparse-magnitude. `spanning`: blocks go on in the next tensor.
     `escape_every`: that every so many changes of a block travel as the new value."""
     assert base.layout.tensors_digest() == target.layout.tensors_digest()

@@ -25,9 +25,9 @@ double StepBits(const SymbolCounts& counts, const SymbolTable& table, int value_
   for (uint32_t s = 0; s < kSymbols; ++s) {
     if (counts[s] == 0) continue;
     const uint32_t frequency = table.frequency(s);
-    const double each = frequency != 0 ? kProbabilityBits - std::log2(frequency)
-                                       : kProbabilityBits - std::log2(table.frequency(kStepEscape)) + value_bits;
-    bits += counts[s] * each;
+    const bool escaped = frequency == 0 || s == kStepEscape;
+    const int extra_bits = escaped ? value_bits : StepExtraBits(s);
+    bits += counts[s] * (kProbabilityBits - std::log2(table.frequency(escaped ? kStepEscape : s)) + extra_bits);
   }
   return bits;
 }

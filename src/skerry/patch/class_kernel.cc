@@ -21,7 +21,10 @@ HWY_BEFORE_NAMESPACE();
 namespace skerry::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-constexpr size_t kGroup = kGroupElements;
+constexpr size_t kGroup = kGroupElements, kHalf = 64;
+static_assert(kGroup == 2 * kHalf);
+constexpr size_t kFetchAhead = 2 << 20;  // bytes
+constexpr size_t kSoonGroups = 5;
 constexpr size_t kPrefetch = 2048;  // bytes; as in diff/compare_kernel.cc
 
 // Magnitudes are compared as signed integers, which every instruction set can do: where a magnitude uses all bits, the
@@ -86,7 +89,7 @@ HWY_INLINE RowWords Pack(const uint64_t* counts) {
   return words;
 }
 
-// Of 64 bytes: calls load(i) for vectors of them until all are through.
+// Of a group of bytes: calls load(i) for vectors of them until all are through.
 template <int kClasses, class D8, class Load>
 HWY_INLINE RowWords CountBytesAbove(D8 d8, const int8_t* bounds, Load load) {
   uint64_t counts[kClasses] = {};
@@ -97,7 +100,7 @@ HWY_INLINE RowWords CountBytesAbove(D8 d8, const int8_t* bounds, Load load) {
   return Pack<kClasses>(counts);
 }
 
-// Of 64 wider elements. Not by CountTrue: where g++ 12 runs out of mask registers, it spills a mask of 32 lanes as 32
+// Of wider elements. Not by CountTrue: where g++ 12 runs out of mask registers, it spills a mask of 32 lanes as 32
 // bits and counts 64 (seen with AVX-512).
 template <int kClasses, typename T>
 HWY_INLINE RowWords CountAbove(const T* group, const Bounds<T>& bounds) {
@@ -157,7 +160,7 @@ HWY_INLINE hn::Vec<D8> GatherUpperBits(D8 d8, const int32_t* at) {
   return hn::BitCast(d8, hn::Xor(all, hn::Set(d, 0x80808080)));
 }
 
-// Sums rows, whose bytes hold at most 64, without unpacking each of them.
+// Sums rows, whose bytes hold at most 128, without unpacking each of them.
 class RowSums {
  public:
   HWY_INLINE void Add(const RowWords& words) {
@@ -174,7 +177,7 @@ class RowSums {
 
  private:
   static constexpr uint64_t kEven = 0x00FF00FF00FF00FF;
-  static constexpr int kMostRows = 1000;  // of 64 fit into 16 bits
+  static constexpr int kMostRows = 511;  // of 128 fit into 16 bits
 
   void Flush() {
     for (int c = 0; c < kMaxClasses; ++c) {
@@ -260,23 +263,33 @@ void CountMembers(const std::byte* data, size_t elements, const MagnitudeClasses
   }
 }
 
-// Bit i is set where element i of the group is of class c. Padding is of class 0.
+// A bit an element of a group.
+struct GroupBits {
+  uint64_t low, high;
+};
+
+// Bit i is set where element i of 64 is of class c. Padding is of class 0.
 template <typename T>
-HWY_INLINE uint64_t ClassBits(const T* group, const Bounds<T>& bounds, size_t c) {
-  const hn::CappedTag<T, kGroup> d;
+HWY_INLINE uint64_t HalfClassBits(const T* half, const Bounds<T>& bounds, size_t c) {
+  const hn::CappedTag<T, kHalf> d;
   const size_t lanes = hn::Lanes(d);
   const auto mask = hn::Set(d, bounds.mask), flip = hn::Set(d, bounds.flip);
   const auto low = hn::Set(d, bounds.above[c]), high = hn::Set(d, bounds.above[c + 1]);
   uint64_t above_low = 0, above_high = 0;
-  for (size_t i = 0; i < kGroup; i += lanes) {
-    const auto v = hn::Xor(hn::And(hn::LoadU(d, group + i), mask), flip);
+  for (size_t i = 0; i < kHalf; i += lanes) {
+    const auto v = hn::Xor(hn::And(hn::LoadU(d, half + i), mask), flip);
     above_low |= MaskBits(d, hn::Gt(v, low)) << i;
     above_high |= MaskBits(d, hn::Gt(v, high)) << i;
   }
   return (above_low | (c == 0 ? ~uint64_t{0} : 0)) & ~above_high;
 }
 
-// The index of the set bit of `word` that has `rank` set bits below it.
+template <typename T>
+HWY_INLINE GroupBits ClassBits(const T* group, const Bounds<T>& bounds, size_t c) {
+  return {HalfClassBits(group, bounds, c), HalfClassBits(group + kHalf, bounds, c)};
+}
+
+// The index of the set bit of `word` that has `rank` set bits below it; 64 when there is none.
 HWY_INLINE uint32_t SelectBit(uint64_t word, uint32_t rank) {
 #if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL
   return static_cast<uint32_t>(std::countr_zero(_pdep_u64(uint64_t{1} << rank, word)));
@@ -284,6 +297,14 @@ HWY_INLINE uint32_t SelectBit(uint64_t word, uint32_t rank) {
   for (; rank > 0; --rank) word &= word - 1;
   return static_cast<uint32_t>(std::countr_zero(word));
 #endif
+}
+
+// The same of a group's bits. Without branches: which half it is is as good as random.
+HWY_INLINE uint32_t SelectBit(const GroupBits& bits, uint32_t rank) {
+  const auto in_low = static_cast<uint32_t>(std::popcount(bits.low));
+  const bool is_high = rank >= in_low;
+  const uint64_t word = is_high ? bits.high : bits.low;
+  return (SelectBit(word, (rank - (is_high ? in_low : 0)) % kHalf) + (is_high ? kHalf : 0)) % kGroup;
 }
 
 #if HWY_TARGET != HWY_SCALAR
@@ -323,7 +344,7 @@ void NumberTyped(const std::byte* data, size_t elements, const MagnitudeClasses&
   const Bounds<T> bounds(classes);
   const size_t stride = RowBytes(classes.count());
   HWY_ALIGN T buffer[kGroup];
-  // So many groups at a time that the sums fit into 16 bits.
+  // So many groups at a time that the members before each fit into 16 bits.
   constexpr size_t kChunkGroups = 512;
   HWY_ALIGN uint16_t before[kChunkGroups * kMaxClasses];
   size_t i = 0;
@@ -337,8 +358,11 @@ void NumberTyped(const std::byte* data, size_t elements, const MagnitudeClasses&
       std::memcpy(&element, group + bit, sizeof(T));
       const auto c = static_cast<size_t>(bounds.ClassOf(element));
       class_of[i] = static_cast<uint8_t>(c);
-      const uint64_t below = ClassBits(group, bounds, c) & ((uint64_t{1} << bit) - 1);
-      number_of[i] = first[c] + before[(g - chunk) * kMaxClasses + c] + static_cast<uint32_t>(std::popcount(below));
+      const GroupBits bits = ClassBits(group, bounds, c);
+      const uint64_t half = bit < kHalf ? bits.low : bits.high;
+      const int below = std::popcount(half & ((uint64_t{1} << bit % kHalf) - 1)) +
+                        (bit < kHalf ? 0 : std::popcount(bits.low));
+      number_of[i] = first[c] + before[(g - chunk) * kMaxClasses + c] + static_cast<uint32_t>(below);
     }
     const uint8_t* last = rows + (chunk + groups - 1) * stride;
     for (size_t c = 0; c < stride; ++c) first[c] += before[(groups - 1) * kMaxClasses + c] + uint32_t{last[c]};
@@ -380,6 +404,9 @@ size_t FindTyped(const std::byte* data, size_t elements, const MagnitudeClasses&
   HWY_ALIGN T buffer[kGroup];
   HWY_ALIGN int32_t distance[kMaxClasses];
   uint32_t payload_at[kGroup];
+  // What follows in memory is often the next block: it is fetched meanwhile, if it may stay in the cache.
+  const size_t group_bytes = kGroup * static_cast<size_t>(classes.view().bits) / 8, bytes = groups * group_bytes;
+  const bool ahead = bytes <= kFetchAhead;
   int32_t step[kMaxClasses];  // from the next wanted member to the one after it
   for (size_t c = 0; c < kMaxClasses; ++c) {
     distance[c] = wanted.distance[c];
@@ -392,6 +419,13 @@ size_t FindTyped(const std::byte* data, size_t elements, const MagnitudeClasses&
   for (size_t g = 0; g < groups; ++g) {
     // A class has a wanted member here where the distance to it is below the number of members.
     const uint8_t* row = rows + g * kStride;
+    if (ahead) {
+      const std::byte* here = data + g * group_bytes;
+      for (size_t line = 0; line < group_bytes; line += 64) {
+        __builtin_prefetch(here + kSoonGroups * group_bytes + line);
+        __builtin_prefetch(here + bytes + line, 0, 2);
+      }
+    }
     const auto r0 = Row4(row);
     uint64_t hits = MaskBits(d, hn::Lt(d0, r0));
     const auto before0 = d0, before1 = d1, before2 = d2, before3 = d3;
@@ -418,10 +452,10 @@ size_t FindTyped(const std::byte* data, size_t elements, const MagnitudeClasses&
     if constexpr (kQuads > 2) hn::Store(before2, d, distance + 8);
     if constexpr (kQuads > 3) hn::Store(before3, d, distance + 12);
     const T* group = GroupAt(data, g, elements, codes, buffer);
-    uint64_t found = 0;
+    uint64_t found[2] = {};
     for (; hits != 0; hits &= hits - 1) {
       const auto c = static_cast<size_t>(std::countr_zero(hits));
-      const uint64_t members = ClassBits(group, bounds, c);
+      const GroupBits members = ClassBits(group, bounds, c);
       const uint32_t row_c = row[c];
       auto at = static_cast<uint32_t>(distance[c]);
       do {
@@ -433,18 +467,20 @@ size_t FindTyped(const std::byte* data, size_t elements, const MagnitudeClasses&
         if constexpr (kQuads > 2) d2 = hn::Add(d2, hn::And(ahead, hn::LoadU(d, lane + 8)));
         if constexpr (kQuads > 3) d3 = hn::Add(d3, hn::And(ahead, hn::LoadU(d, lane + 12)));
         // The mask is for a base that others write to meanwhile: then the member may be gone.
-        const uint32_t bit = SelectBit(members, at) % kGroup;
+        const uint32_t bit = SelectBit(members, at);
         payload_at[bit] = *wanted.payload[c]++;
-        found |= uint64_t{1} << bit;
+        found[bit / kHalf] |= uint64_t{1} << bit % kHalf;
         at += static_cast<uint32_t>(step[c]);
         step[c] = wanted.Advance(c);
       } while (HWY_UNLIKELY(at < row_c));
     }
-    for (; found != 0; found &= found - 1) {
-      const auto bit = static_cast<uint32_t>(std::countr_zero(found));
-      positions[count] = first_position + static_cast<uint32_t>(g * kGroup) + bit;
-      payloads[count] = payload_at[bit];
-      ++count;
+    for (uint32_t half = 0; half < 2; ++half) {
+      for (uint64_t word = found[half]; word != 0; word &= word - 1) {
+        const uint32_t bit = half * kHalf + static_cast<uint32_t>(std::countr_zero(word));
+        positions[count] = first_position + static_cast<uint32_t>(g * kGroup) + bit;
+        payloads[count] = payload_at[bit];
+        ++count;
+      }
     }
   }
   hn::Store(d0, d, distance);

@@ -1,4 +1,4 @@
-// Members of magnitude classes: counted, numbered and found again. A group is 64 elements; a *row* holds how many of
+// Members of magnitude classes: counted, numbered and found again. A group is 128 elements; a *row* holds how many of
 // them are of each class. The numbering runs over a block: class c's member 0 is the block's first element of class c.
 #ifndef SKERRY_PATCH_CLASS_SCAN_H_
 #define SKERRY_PATCH_CLASS_SCAN_H_
@@ -13,7 +13,7 @@
 
 namespace skerry {
 
-inline constexpr size_t kGroupElements = 64;
+inline constexpr size_t kGroupElements = 128;
 
 // Bytes of a row: a multiple of 4. Kernels may write up to kRowSlack bytes behind the last row.
 constexpr size_t RowBytes(int classes) { return static_cast<size_t>(classes + 3) / 4 * 4; }

@@ -1,8 +1,11 @@
 #include "skerry/patch/encoder.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <set>
 
+#include "skerry/patch/value_step.h"
 #include "skerry/tensors/checkpoint.h"
 #include "tests/testing/patches.h"
 
@@ -110,6 +113,109 @@ TEST(Encoder, ManyBlocksComeInTheSameOrderForAnyNumberOfThreads) {
   ExpectRoundTrip(base, target, {.threads = 4});
 }
 
+// Small weights move to their neighbours, larger ones rarely: as an optimizer does it.
+TestModel Stepped(TestModel model, Random& random) {
+  for (TestTensor& tensor : model.tensors) {
+    for (size_t i = 0; i + 1 < tensor.bytes.size(); i += 2) {
+      const auto bits = LoadLe<uint16_t>(tensor.bytes.data() + i);
+      const int exponent = bits >> 7 & 0xFF;
+      if (random() >> 11 >= uint64_t{1} << std::clamp(53 + 114 - exponent, 0, 53)) continue;
+      StoreLe(tensor.bytes.data() + i, AfterStep<uint16_t>(bits, random() % 2, true));
+    }
+  }
+  return model;
+}
+
+std::set<Method> MethodsOf(const Patch& patch) {
+  std::set<Method> methods;
+  for (const BlockEntry& block : patch.head().blocks) methods.insert(block.method);
+  return methods;
+}
+
+TEST(Encoder, OnlyCompactPatchesReadTheMagnitudesOfTheBase) {
+  Random random(17);
+  const TestModel base{.tensors = {RandomTensor("w", DType::kBF16, {400, 500}, random)}, .side_files = {}};
+  const TestModel target = Stepped(base, random);
+  const Bytes fast = PatchBetween(base, target, {.level = Level::kFast}), compact = PatchBetween(base, target);
+  EXPECT_THAT(MethodsOf(Must(Patch::FromBytes(fast))), ElementsAre(Method::kSparseFlat));
+  EXPECT_THAT(MethodsOf(Must(Patch::FromBytes(compact))), ElementsAre(Method::kSparseMagnitude));
+  EXPECT_LT(compact.size(), fast.size() * 9 / 10);
+  ExpectRoundTrip(base, target, {.level = Level::kFast});
+  ExpectRoundTrip(base, target, {.level = Level::kCompact});
+}
+
+TEST(Encoder, FastPatchesHaveNoMagnitudesAtAnyDensityAndDtype) {
+  Random random(18);
+  for (int code = 0; code < kDTypeCount; ++code) {
+    const auto dtype = *DTypeFromCode(static_cast<uint8_t>(code));
+    const TestModel base{.tensors = {RandomTensor("w", dtype, {50, 400}, random)}, .side_files = {}};
+    for (const double density : {0.001, 0.1, 1.0}) {
+      TestModel target = base;
+      target.Nudge(density, random);
+      const Patch patch = Must(Patch::FromBytes(PatchBetween(base, target, {.level = Level::kFast})));
+      EXPECT_EQ(MethodsOf(patch).count(Method::kSparseMagnitude), 0u) << DTypeName(dtype);
+      EXPECT_TRUE(patch.head().magnitudes.empty());
+      ExpectRoundTrip(base, target, {.level = Level::kFast});
+    }
+  }
+}
+
+TEST(Encoder, TablesTravelOnlyForMethodsAndDtypesThatAreUsed) {
+  Random random(19);
+  TestModel base{.tensors = {RandomTensor("a", DType::kBF16, {300, 200}, random),
+                             RandomTensor("b", DType::kF16, {300}, random), RandomTensor("c", DType::kU8, {300}, random),
+                             {"d", DType::kI8, {5000}, RandomBytes(5000, random)}},
+                 .side_files = {}};
+  TestModel target = base;
+  target["a"] = Stepped({.tensors = {base["a"]}, .side_files = {}}, random)["a"];
+  target["c"].bytes[7] ^= std::byte{1};
+  target["d"].bytes = RandomBytes(5000, random);
+  const Patch patch = Must(Patch::FromBytes(PatchBetween(base, target)));
+  ASSERT_EQ(patch.head().blocks.size(), 3u);
+  EXPECT_EQ(patch.head().tables.size(), 1u) << "U8: BF16 goes by magnitude, I8 whole, F16 not at all";
+  EXPECT_EQ(patch.head().tables.count(DType::kU8), 1u);
+  EXPECT_EQ(patch.head().magnitudes.size(), 1u);
+  EXPECT_EQ(patch.head().magnitudes.count(DType::kBF16), 1u);
+}
+
+TEST(Encoder, BlocksSpanSmallTensorsOfOneDtype) {
+  Random random(20);
+  TestModel base;
+  for (int i = 0; i < 150; ++i) {
+    const DType dtype = i % 3 == 0 ? DType::kF32 : DType::kBF16;
+    base.tensors.push_back(RandomTensor(fmt::format("t{:03}", i), dtype, {30}, random));
+  }
+  TestModel target = base;
+  target.Nudge(0.2, random);
+  const Patch patch = Must(Patch::FromBytes(PatchBetween(base, target)));
+  // 100 cells of BF16 and 50 of F32, 64 to a block.
+  ASSERT_EQ(patch.head().blocks.size(), 3u);
+  const std::vector<PlacedBlock> placed = Must(patch.Place(ModelSource(base).layout()));
+  EXPECT_EQ(placed[0].runs.size(), 64u);
+  EXPECT_EQ(placed[1].runs.size(), 36u);
+  EXPECT_EQ(placed[2].runs.size(), 50u);
+  EXPECT_EQ(placed[0].dtype, DType::kBF16);
+  EXPECT_EQ(placed[2].dtype, DType::kF32);
+  EXPECT_EQ(placed[1].units, 36u * 30u);
+  for (const Level level : {Level::kFast, Level::kCompact}) {
+    for (const int threads : {1, 3}) ExpectRoundTrip(base, target, {.threads = threads, .level = level});
+  }
+}
+
+TEST(Encoder, ABlockEndsWithTheCellWhereItHasEnoughChanges) {
+  Random random(21);
+  const TestModel base{.tensors = {RandomTensor("w", DType::kBF16, {10, 65'536}, random)}, .side_files = {}};
+  TestModel target = base;
+  target.Nudge(0.04, random);  // about 2,600 a cell
+  const Patch patch = Must(Patch::FromBytes(PatchBetween(base, target)));
+  ASSERT_EQ(patch.head().blocks.size(), 4u);
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(patch.head().blocks[i].cells, 3u);
+    EXPECT_GE(patch.head().blocks[i].changed, kChangesPerBlock);
+  }
+  EXPECT_EQ(patch.head().blocks[3].cells, 1u);
+}
+
 TEST(Encoder, NamesTellWhatWasTouchedAndCanBeLeftOut) {
   Random random(4);
   const TestModel base = SmallModel(random);
@@ -120,6 +226,7 @@ TEST(Encoder, NamesTellWhatWasTouchedAndCanBeLeftOut) {
   EXPECT_EQ(with.head().names[0].name, "model.layers.0.gate.bias");
   EXPECT_EQ(with.head().names[0].dtype, DType::kF32);
   EXPECT_THAT(with.head().names[0].shape, ElementsAre(37));
+  EXPECT_EQ(with.head().names[0].changed, 1u);
   const Patch without = Must(Patch::FromBytes(PatchBetween(base, target, {.with_names = false})));
   EXPECT_THAT(without.head().names, IsEmpty());
   EXPECT_LT(without.size(), with.size());

@@ -1,4 +1,6 @@
 // The container: what a reader refuses, by hand and by exhaustive damage to a small file.
+#include <set>
+
 #include "tests/testing/patches.h"
 
 namespace skerry {
@@ -102,6 +104,91 @@ TEST(PatchReader, EveryFlippedBitIsRefusedOrChangesNothing) {
   EXPECT_LT(harmless, small.bytes.size() / 4) << "checksums cover nearly everything";
 }
 
+// Small patches of one dtype and one method each: every flipped bit and every truncation, through the whole reader.
+class DamagedPatchTest : public ::testing::TestWithParam<DType> {
+ protected:
+  // Changes of about every tenth unit to its neighbour, of those with small magnitudes only, or of all to anything.
+  enum class Changes { kEvenly, kByMagnitude, kAll };
+
+  static TestModel Changed(TestModel model, Changes kind) {
+    Random random(5);
+    for (TestTensor& tensor : model.tensors) {
+      const size_t unit = tensor.unit();
+      if (kind == Changes::kAll) tensor.bytes = RandomBytes(tensor.bytes.size(), random);
+      for (size_t i = 0; kind != Changes::kAll && i < tensor.units(); ++i) {
+        std::byte* at = tensor.bytes.data() + i * unit;
+        // All small magnitudes change, which a magnitude model says in no bits at all.
+        const bool small = (at[unit - 1] & std::byte{0x40}) == std::byte{0};
+        if (kind == Changes::kEvenly ? random() % 10 == 0 : small) *at ^= std::byte{1};
+      }
+    }
+    return model;
+  }
+  static std::set<Method> MethodsOf(const Patch& patch) {
+    std::set<Method> methods;
+    for (const BlockEntry& block : patch.head().blocks) methods.insert(block.method);
+    return methods;
+  }
+  TestModel Model(uint64_t elements) const {
+    Random random(4);
+    TestModel model;
+    for (int i = 0; i < 2; ++i) {  // a block of two runs
+      const uint64_t bytes = elements * static_cast<uint64_t>(DTypeBits(GetParam())) / 8;
+      model.tensors.push_back({fmt::format("t{}", i), GetParam(), {elements}, RandomBytes(bytes, random)});
+    }
+    return model;
+  }
+
+  static void ExpectNoDamageUnnoticed(const TestModel& base_model, const TestModel& target, Level level) {
+    const ModelSource base(base_model);
+    const Bytes bytes = PatchBetween(base, ModelSource(target), {.level = level, .with_names = false});
+    const std::string meaning = Must(Meaning(bytes, base));
+    size_t harmless = 0;
+    for (size_t bit = 0; bit < 8 * bytes.size(); ++bit) {
+      Bytes damaged = bytes;
+      damaged[bit / 8] ^= static_cast<std::byte>(1 << bit % 8);
+      const Result<std::string> read = Meaning(damaged, base);
+      if (!read) continue;
+      ++harmless;
+      ASSERT_EQ(*read, meaning) << "bit " << bit;
+    }
+    EXPECT_LE(harmless, bytes.size() / 8) << "checksums cover nearly everything";
+    for (size_t size = 0; size < bytes.size(); ++size) {
+      ASSERT_FALSE(Meaning(Bytes(bytes.begin(), bytes.begin() + static_cast<ptrdiff_t>(size)), base)) << size;
+    }
+  }
+  static Patch Encoded(const TestModel& base, const TestModel& target, Level level) {
+    return Must(Patch::FromBytes(PatchBetween(base, target, {.level = level, .with_names = false})));
+  }
+};
+
+TEST_P(DamagedPatchTest, OfFlatBlocksIsNoticed) {
+  const TestModel base = Model(120), target = Changed(base, Changes::kEvenly);
+  ASSERT_EQ(MethodsOf(Encoded(base, target, Level::kFast)), std::set<Method>{Method::kSparseFlat});
+  ExpectNoDamageUnnoticed(base, target, Level::kFast);
+}
+
+TEST_P(DamagedPatchTest, OfMagnitudeBlocksIsNoticed) {
+  if (!MagnitudeViewOf(GetParam())) GTEST_SKIP();
+  const TestModel base = Model(400), target = Changed(base, Changes::kByMagnitude);
+  ASSERT_EQ(MethodsOf(Encoded(base, target, Level::kCompact)), std::set<Method>{Method::kSparseMagnitude});
+  ExpectNoDamageUnnoticed(base, target, Level::kCompact);
+}
+
+TEST_P(DamagedPatchTest, OfDenseBlocksIsNoticed) {
+  const TestModel base = Model(DTypeUnit(GetParam()) == 8 ? 40 : 80), target = Changed(base, Changes::kAll);
+  ASSERT_EQ(MethodsOf(Encoded(base, target, Level::kCompact)), std::set<Method>{Method::kDense});
+  ExpectNoDamageUnnoticed(base, target, Level::kCompact);
+}
+
+std::vector<DType> AllDTypes() {
+  std::vector<DType> dtypes;
+  for (int code = 0; code < kDTypeCount; ++code) dtypes.push_back(*DTypeFromCode(static_cast<uint8_t>(code)));
+  return dtypes;
+}
+INSTANTIATE_TEST_SUITE_P(EveryDtype, DamagedPatchTest, ::testing::ValuesIn(AllDTypes()),
+                         [](const auto& info) { return std::string(DTypeName(info.param)); });
+
 TEST(PatchReader, NamesFeatureBitsAndVersionsThatItDoesNotKnow) {
   PatchParts parts = PatchParts::Of(SmallPatch().bytes);
   parts.header[16] = std::byte{0x06};
@@ -191,6 +278,8 @@ Bytes WithOneBlock(const Bytes& entry, size_t payload, uint64_t announced_change
   PatchParts parts = PatchParts::Of(SmallPatch().bytes);
   parts.payloads.assign(payload, std::byte{0});
   parts.section(Section::kDirectory) = entry;
+  std::erase_if(parts.sections,
+                [](const auto& section) { return section.first == static_cast<uint8_t>(Section::kNames); });
   Bytes& info = parts.section(Section::kInfo);
   info.resize(5 * Digest::kSize);
   ByteWriter writer(info);

@@ -148,7 +148,7 @@ TEST(SymbolTable, ASingleSymbolMayHaveAllOfTheProbability) {
 RC_GTEST_PROP(SymbolTable, ComesBackFromItsSerialisedForm, (const std::vector<uint16_t>& some)) {
   std::array<uint64_t, kSymbols> counts{};
   for (size_t i = 0; i < some.size(); ++i) counts[some[i] % kSymbols] += some[i] >> 5;
-  RC_PRE(std::any_of(counts.begin(), counts.end(), [](uint64_t count) { return count != 0; }));
+  ++counts[some.size() % kSymbols];
   const SymbolTable table(SymbolTable::Normalise(counts));
   Bytes bytes;
   ByteWriter writer(bytes);

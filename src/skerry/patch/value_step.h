@@ -50,6 +50,9 @@ struct StepToken {
 };
 inline constexpr int kStepEscape = 31;
 
+// Raw bits behind a symbol below the escape.
+constexpr int StepExtraBits(uint32_t symbol) { return symbol < 16 ? 0 : static_cast<int>(symbol) - 12; }
+
 constexpr StepToken EscapedToken(uint64_t value, int bits) {
   return {.extra = value, .symbol = kStepEscape, .extra_bits = static_cast<uint8_t>(bits)};
 }
