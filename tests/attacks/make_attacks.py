@@ -17,6 +17,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "golden")]
 
 import golden_files  # noqa: E402  (puts tests/reference on the path)
 import checkpoint_attacks  # noqa: E402
+import good_patch  # noqa: E402
 import patch_attacks  # noqa: E402
 
 
@@ -29,12 +30,12 @@ def main():
         expected["checkpoints"][name] = says
     for name, files in checkpoint_attacks.all_acceptable().items():
         golden_files.store(HERE / "acceptable" / name, files)
-    golden_files.store(HERE / "base", patch_attacks.files(0))
+    golden_files.store(HERE / "base", good_patch.files(0))
     (HERE / "patches").mkdir()
     for name, (patch, status) in patch_attacks.all_attacks().items():
         (HERE / "patches" / f"{name}.skerry").write_bytes(patch)
         expected["patches"][name] = status
-    (HERE / "good.skerry").write_bytes(patch_attacks.GOOD)
+    (HERE / "good.skerry").write_bytes(good_patch.GOOD)
     (HERE / "expected.json").write_text(json.dumps(expected, indent=1, sort_keys=True) + "\n")
 
 

@@ -23,10 +23,10 @@ inline void UseSimd(FuzzedDataProvider& input) {
   FUZZ_CHECK(SetSimd(kSimdSets[input.ConsumeIntegralInRange<size_t>(0, std::size(kSimdSets) - 1)]));
 }
 
-// Small most of the time, since that is fast; now and then a little more than a cell.
-inline uint64_t SomeUnits(FuzzedDataProvider& input) {
-  return input.ConsumeIntegralInRange<uint8_t>(0, 15) != 1 ? input.ConsumeIntegralInRange<uint64_t>(1, 300)
-                                                           : input.ConsumeIntegralInRange<uint64_t>(1, 70'000);
+// Small most of the time, since that is fast.
+inline uint64_t SomeUnits(FuzzedDataProvider& input, uint64_t most = 3000) {
+  return input.ConsumeIntegralInRange<uint8_t>(0, 63) != 1 ? input.ConsumeIntegralInRange<uint64_t>(1, 300)
+                                                           : input.ConsumeIntegralInRange<uint64_t>(1, most);
 }
 
 // A frequency table; symbols that are not counted can't be coded, but for those that an encoder relies on.

@@ -30,7 +30,9 @@ Layout SomeLayout(FuzzedDataProvider& input) {
   const int count = input.ConsumeIntegralInRange<int>(1, 5);
   for (int i = 0; i < count; ++i) {
     const DType dtype = *DTypeFromCode(input.ConsumeBool() ? first : second);
-    const uint64_t elements = DTypeBits(dtype) < 8 ? 4 * input.ConsumeIntegralInRange<uint64_t>(0, 100) : SomeUnits(input);
+    // Now and then a little more than a cell.
+    const uint64_t elements =
+        DTypeBits(dtype) < 8 ? 4 * input.ConsumeIntegralInRange<uint64_t>(0, 100) : SomeUnits(input, 70'000);
     const uint64_t bytes = elements * static_cast<uint64_t>(DTypeBits(dtype)) / 8;
     header += fmt::format(R"({}"t{}":{{"dtype":"{}","shape":[{}],"data_offsets":[{},{}]}})", i == 0 ? "" : ",", i,
                           DTypeName(dtype), elements, at, at + bytes);

@@ -3,8 +3,8 @@
 
     python make_corpus.py
 
-The targets container, block and kernel take numbers from the end of their input (libFuzzer's FuzzedDataProvider), so
-their seeds are made in the order in which the target asks.
+Most targets take numbers from the end of their input (libFuzzer's FuzzedDataProvider), so their seeds are made in the
+order in which the target asks.
 """
 
 import json
@@ -25,7 +25,9 @@ TARGET_HEADER = (  # of container_fuzz.cc
     '"b":{"dtype":"BF16","shape":[20,20],"data_offsets":[140000,140800]},'
     '"c":{"dtype":"F32","shape":[2,0],"data_offsets":[140800,140800]},'
     '"d":{"dtype":"F4","shape":[64],"data_offsets":[140800,140832]},'
-    '"e":{"dtype":"F64","shape":[50],"data_offsets":[140832,141232]}}'
+    '"e":{"dtype":"F64","shape":[50],"data_offsets":[140832,141232]},'
+    '"f":{"dtype":"BF16","shape":[30],"data_offsets":[141232,141292]},'
+    '"g":{"dtype":"F8_E4M3","shape":[40],"data_offsets":[141292,141332]}}'
 )
 
 
@@ -68,9 +70,12 @@ def container():
             new[position * tensor.dtype.unit] = 1 + position % 200
     base = Checkpoint(layout, zeros, {"config.json": b"{}"})
     target = Checkpoint(layout, [bytes(new) for new in news], {"config.json": b"[]", "new.txt": b"x"})
-    sparse = craft.encode_patch(base, target, cells_per_block=64)
+    sparse = craft.encode_patch(base, target, cells_per_block=64, spanning=True)
+    # The base is zeros, all of them of the first class.
+    classes = {"BF16": craft.Classes([0, 0x3F80]), "F4": craft.Classes([0, 1, 4], frozenset({2})), "F8_E4M3": craft.Classes([0])}
+    magnitude = craft.encode_patch(base, target, cells_per_block=64, spanning=True, classes=classes, names=False)
     dense = craft.encode_patch(base, target, cells_per_block=1, dense={"b", "d", "e"}, names=False)
-    whole = {"sparse": sparse.assemble(), "dense": dense.assemble()}
+    whole = {"sparse": sparse.assemble(), "magnitude": magnitude.assemble(), "dense": dense.assemble()}
     dense.set(reference.LAYOUT, craft.compressed(layout.json()))
     whole["layout"] = dense.assemble()
     seeds = {f"whole_{name}": patch + b"\0" for name, patch in whole.items()}
@@ -90,24 +95,145 @@ def container():
     return seeds
 
 
+END_OF_STRING = b"\\."
+
+
+def units(numbers: Numbers, count: int) -> Numbers:
+    large = count > 300
+    return numbers.integral(large, 0, 63).integral(count, 1, 3000 if large else 300)
+
+
+def runs(numbers: Numbers, counts: list[int]) -> Numbers:
+    """blocks.h, SomeRuns; the pattern of the old bytes, END_OF_STRING for none, goes to the input's front."""
+    units(numbers, counts[0]).integral(len(counts) - 1, 0, 3)
+    for count in counts[1:]:
+        numbers.integral(count, 0, 100)
+    return numbers
+
+
+def old_bytes(size: int) -> bytes:
+    return bytes(i * 131 >> 3 & 0xFF for i in range(size))
+
+
+COUNTS = [200, 200] + [1] * 30
+
+
+def table(numbers: Numbers) -> list[int]:
+    for count in COUNTS:
+        numbers.integral(count, 0, 255)
+    return craft.normalise([64 * count + (symbol in (0, 1, 31)) for symbol, count in enumerate(COUNTS)])
+
+
+def tokens(count: int) -> list[tuple[int, int, int]]:
+    return [(i % 2, 0, 0) for i in range(count)]
+
+
 def block():
     seeds = {}
-    blocks = {"U8": (300, [0, 7, 299]), "BF16": (70_000, [5, 69_999]), "I64": (40, list(range(40)))}
-    for name, (units, positions) in blocks.items():
-        dtype = DTYPE_OF_NAME[name]
-        counts = [200, 200] + [1] * 30
-        share = [1 + count * 4064 // sum(counts) for count in counts]
-        share[share.index(max(share))] += 4096 - sum(share)
-        payload = craft.encode_sparse_flat(units, positions, [(i % 2, 0, 0) for i in range(len(positions))], share)
-        numbers = Numbers().integral(dtype.code, 0, 21).boolean(True)
-        large = units > 300
-        numbers.integral(large, 0, 15).integral(units, 1, 70_000 if large else 300).integral(len(positions), 1, units)
-        for count in counts:
-            numbers.integral(count, 0, 255)
-        seeds[f"decode_{name}"] = numbers.boolean(False).after(payload)
-        numbers = Numbers().integral(dtype.code, 0, 21).boolean(False)
-        numbers.integral(large, 0, 15).integral(units, 1, 70_000 if large else 300)
-        seeds[f"encode_{name}"] = numbers.after(bytes(range(100)))
+    blocks = {"U8": ([300], [0, 7, 299]), "BF16": ([3000], [5, 2999]), "I64": ([40, 1, 59], list(range(100)))}
+    for name, (counts, positions) in blocks.items():
+        dtype, total = DTYPE_OF_NAME[name], sum(counts)
+        numbers = runs(Numbers().integral(dtype.code, 0, 21).boolean(True), counts).integral(len(positions), 1, total)
+        payload = craft.encode_sparse_flat(total, positions, tokens(len(positions)), table(numbers))
+        seeds[f"decode_{name}"] = numbers.after(END_OF_STRING + payload)
+        numbers = runs(Numbers().integral(dtype.code, 0, 21).boolean(False), counts)
+        table(numbers)
+        seeds[f"encode_{name}"] = numbers.after(END_OF_STRING + bytes(range(100)))
+    return seeds
+
+
+def magnitude():
+    """`classes`: bits of an element, the first magnitudes of the classes but the first, and the view's mask."""
+    seeds = {}
+    models = {
+        "BF16": (1, 16, [0x2000, 0x4000, 0x6000], 0x7FFF),
+        "F32": (2, 32, [0x12345678], 0x7FFFFFFF),
+        "E8M0": (7, 8, [1, 0x80, 0xFF], 0xFF),
+        "F4": (8, 4, [2, 4, 7], 0x7),
+    }
+    for name, (index, bits, lowest, mask) in models.items():
+        for hostile in (True, False):
+            counts = [200, 0, 33]
+            total = sum(counts)
+            aligned = bits > 8 and all(bound % (1 << (bits - 9)) == 0 for bound in lowest)
+            unit = 1 << (bits - 9) if aligned else 1
+            numbers = Numbers().integral(index, 0, 9).boolean(hostile)
+            numbers.integral(len(lowest) + 1, 1, 16).boolean(aligned)
+            for previous, bound in zip([0, *lowest], lowest):
+                numbers.integral((bound - previous) // unit, 1, mask // unit - previous // unit)
+            tables = [table(numbers)]
+            for c in range(len(lowest)):
+                numbers.integral(c % 2, 0, 3)
+                tables.append(table(numbers) if c % 2 == 0 else tables[-1])
+            runs(numbers.integral(5, 0, 5), counts)
+            if not hostile:
+                table(numbers)
+                seeds[f"encode_{name}"] = numbers.after(END_OF_STRING + bytes(range(1, 120)))
+                continue
+            old = int.from_bytes(old_bytes(total * max(bits, 8) // 8), "little")
+            elements = [old >> at & ((1 << bits) - 1) for at in range(0, total * max(bits, 8), bits)]
+            changed = range(0, len(elements), 2 if bits == 4 else 7)  # of two codes a byte the first
+            members, of_class = [0] * 16, [[] for _ in range(16)]
+            for i, element in enumerate(elements):
+                c = sum(element & mask >= bound for bound in lowest)
+                if i in changed:
+                    of_class[c].append(members[c])
+                members[c] += 1
+            strands = [craft.Strand(members[c], of_class[c], tokens(len(of_class[c])), tables[c]) for c in range(len(tables))]
+            numbers.integral(len(changed), 1, total)
+            seeds[f"decode_{name}"] = numbers.after(END_OF_STRING + craft.encode_sparse_magnitude(strands))
+    return seeds
+
+
+def stream():
+    seeds = {}
+    shapes = {"one": [(300, range(0, 300, 7))], "crowded": [(300, range(300)), (0, []), (200, range(0, 200, 3))]}
+    for name, shape in shapes.items():
+        numbers = Numbers().integral(2, 0, 4)
+        tables = [table(numbers), table(numbers)]
+        numbers.integral(len(shape), 1, 16)
+        strands = []
+        for i, (members, changed) in enumerate(shape):
+            numbers.integral(0, 0, 63).integral(members, 0, 300).boolean(True)
+            numbers.integral(len(changed), 0, members)
+            strands.append(craft.Strand(members, list(changed), tokens(len(changed)), tables[(len(shape) - i) % 2]))
+        seeds[name] = numbers.after(craft.encode_strands(strands))
+    return seeds
+
+
+def codec():
+    seeds = {}
+    for first, second in (("BF16", "F32"), ("F4", "F8_E4M3"), ("I64", "BOOL"), ("F8_E8M0", "F6_E2M3")):
+        for compact in (True, False):
+            dtypes = [DTYPE_OF_NAME[first], DTYPE_OF_NAME[second]]
+            numbers = Numbers().integral(dtypes[0].code, 0, 21).integral(dtypes[1].code, 0, 21).integral(4, 1, 5)
+            for i, count in enumerate((60, 300, 2, 100)):
+                numbers.boolean(i != 1)
+                bits = dtypes[i == 1].element_bits
+                numbers.integral(count // 4, 0, 100) if bits < 8 else units(numbers, count)
+            numbers.boolean(compact).integral(5, 0, 5)
+            changes = bytes(37 * i % 256 for i in range(300))
+            seeds[f"{first}_{'compact' if compact else 'fast'}"] = numbers.after(b"some old bytes" + END_OF_STRING + changes)
+    return seeds
+
+
+def classes():
+    seeds = {}
+    for name, index, wide, steps in (("F4", 0, False, [1, 2, 4]), ("E8M0", 3, False, [1, 127, 127]),
+                                     ("BF16", 5, True, [100, 20, 2]), ("F32", 6, False, [0x3F800000, 5]),
+                                     ("F64", 7, True, [9])):  # fmt: skip
+        mask = [7, 127, 127, 255, 0x7FFF, 0x7FFF, 0x7FFFFFFF, (1 << 63) - 1][index]
+        numbers = Numbers().integral(index, 0, 7).integral(len(steps) + 1, 1, 16)
+        unit = 1
+        if mask > 255:
+            numbers.boolean(wide)
+            unit = (mask + 1) >> 8 if wide else 1
+        bound = 0
+        for step in steps:
+            numbers.boolean(True).integral(step, 1, mask // unit - bound)
+            bound += step
+        numbers.integral(3, 0, 64).integral(64, 1, 64).integral(17, 1, 300)
+        seeds[name] = numbers.after(bytes(101 * i % 256 for i in range(700)))
     return seeds
 
 
@@ -150,7 +276,7 @@ def manifest():
 
 def main():
     shutil.rmtree(HERE / "corpus", ignore_errors=True)
-    for make in (safetensors, container, block, kernel, manifest):
+    for make in (safetensors, container, block, magnitude, stream, codec, kernel, classes, manifest):
         (HERE / "corpus" / make.__name__).mkdir(parents=True)
         for name, seed in make().items():
             (HERE / "corpus" / make.__name__ / name).write_bytes(seed)

@@ -61,7 +61,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::array<SymbolTable, 2> tables = {SomeTable(input), SomeTable(input)};
   std::vector<StrandShape> shapes;
   for (int s = input.ConsumeIntegralInRange<int>(1, 16); s > 0; --s) {
-    const bool large = input.ConsumeIntegralInRange<uint8_t>(0, 15) == 1;
+    const bool large = input.ConsumeIntegralInRange<uint8_t>(0, 63) == 1;
     const auto members = input.ConsumeIntegralInRange<uint64_t>(0, large ? kMaxCellsPerBlock * kCellUnits : 300);
     // Often everything or nothing, now and then half a million.
     const auto changed = input.ConsumeBool() ? input.ConsumeIntegralInRange<uint64_t>(0, std::min<uint64_t>(members, 300))

@@ -99,3 +99,29 @@ def test_each_reads_what_the_other_writes(density, tmp_path):
         (tmp_path / f"{i}").write_bytes(craft.encode_patch(base, target, **option).assemble())
         skerry("apply", old, tmp_path / f"{i}", "-o", tmp_path / f"out{i}")
         assert read_checkpoint(tmp_path / f"out{i}").tensors == target.tensors
+
+
+def test_what_is_wasteful_but_not_wrong_is_read_by_both(tmp_path):
+    """Old values that travel as new ones, frequencies of zero that are listed, tables and models that no block uses."""
+    base = checkpoint({"a": ("U8", [5], b"abcde"), "b": ("F4", [8], b"\x01\x23\x45\x67"), "c": ("F32", [3], bytes(12))})
+    table = [1000] + [0] * 30 + [3096]
+    model = bytes([0, 0, 31]) + craft.varint(1000) + bytes(30)
+    parts = craft.encode_patch(base, base)
+    parts.set(reference.TABLES, bytes([2, 1, 31]) + craft.varint(1000) + bytes(30) + bytes([3, 0])
+              + bytes([3, 9]) + model + bytes([11]) + model + bytes([19]) + model)  # fmt: skip
+    flat = craft.encode_sparse_flat(5, [1], [(31, ord("b"), 8)], table)
+    codes = craft.Strand(8, [2, 5], [(31, 3, 4), (31, 4, 4)], table)
+    wide = craft.Strand(3, [2], [(31, 0, 32)], table)
+    craft.set_blocks(parts, [
+        craft.Block(0, 1, reference.SPARSE_FLAT, 1, flat, craft.sparse_checksum([1], [b"b"])),
+        craft.Block(0, 1, reference.SPARSE_MAGNITUDE, 1, craft.encode_sparse_magnitude([wide]),
+                    craft.sparse_checksum([2], [bytes(4)])),
+        craft.Block(0, 1, reference.SPARSE_MAGNITUDE, 2, craft.encode_sparse_magnitude([codes]),
+                    craft.sparse_checksum([1, 2], [b"\x23", b"\x45"])),
+    ])  # fmt: skip
+    patch = parts.assemble()
+    assert reference.apply_patch(reference.read_patch(patch), base).tensors == base.tensors
+    write(base, tmp_path / "old")
+    (tmp_path / "patch").write_bytes(patch)
+    skerry("apply", tmp_path / "old", tmp_path / "patch", "-o", tmp_path / "out")
+    assert read_checkpoint(tmp_path / "out").tensors == base.tensors

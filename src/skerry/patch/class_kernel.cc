@@ -28,7 +28,7 @@ constexpr size_t kSoonGroups = 5;
 constexpr size_t kPrefetch = 2048;  // bytes; as in diff/compare_kernel.cc
 
 // Magnitudes are compared as signed integers, which every instruction set can do: where a magnitude uses all bits, the
-// upper one is flipped. `above[c]`: elements of class c and higher are greater than this.
+// upper one is flipped. Elements of class c and higher are greater than above[c], those of class c at least lowest[c].
 template <typename T>
 struct Bounds {
   explicit Bounds(const MagnitudeClasses& classes) : mask(static_cast<T>(classes.view().mask)) {
@@ -36,8 +36,10 @@ struct Bounds {
     if (mask < 0) flip = static_cast<T>(U{1} << (8 * sizeof(T) - 1));
     // above[0] counts no class, and nothing is above the last bound.
     std::fill(std::begin(above), std::end(above), std::numeric_limits<T>::max());
+    std::fill(std::begin(lowest), std::end(lowest), std::numeric_limits<T>::min());
     for (int c = 1; c < classes.count(); ++c) {
       above[c] = static_cast<T>(static_cast<T>(classes.lowest(c) - 1) ^ flip);
+      lowest[c] = static_cast<T>(static_cast<T>(classes.lowest(c)) ^ flip);
     }
   }
   HWY_INLINE int ClassOf(T bits) const {
@@ -52,6 +54,7 @@ struct Bounds {
 
   T mask, flip = 0;
   T above[kMaxClasses + 1];
+  T lowest[kMaxClasses];
 };
 
 // Two codes a byte, spread to a byte each.
@@ -72,7 +75,7 @@ HWY_INLINE const T* GroupAt(const std::byte* data, size_t group, size_t elements
   const T* at = reinterpret_cast<const T*>(data) + group * kGroup;
   if (left >= kGroup) return at;
   std::memset(buffer, 0, kGroup * sizeof(T));
-  std::memcpy(buffer, at, left * sizeof(T));
+  std::memcpy(buffer, reinterpret_cast<const std::byte*>(at), left * sizeof(T));
   return buffer;
 }
 
@@ -274,14 +277,13 @@ HWY_INLINE uint64_t HalfClassBits(const T* half, const Bounds<T>& bounds, size_t
   const hn::CappedTag<T, kHalf> d;
   const size_t lanes = hn::Lanes(d);
   const auto mask = hn::Set(d, bounds.mask), flip = hn::Set(d, bounds.flip);
-  const auto low = hn::Set(d, bounds.above[c]), high = hn::Set(d, bounds.above[c + 1]);
-  uint64_t above_low = 0, above_high = 0;
+  const auto lowest = hn::Set(d, bounds.lowest[c]), above = hn::Set(d, bounds.above[c + 1]);
+  uint64_t others = 0;
   for (size_t i = 0; i < kHalf; i += lanes) {
     const auto v = hn::Xor(hn::And(hn::LoadU(d, half + i), mask), flip);
-    above_low |= MaskBits(d, hn::Gt(v, low)) << i;
-    above_high |= MaskBits(d, hn::Gt(v, high)) << i;
+    others |= MaskBits(d, hn::Or(hn::Gt(v, above), hn::Gt(lowest, v))) << i;
   }
-  return (above_low | (c == 0 ? ~uint64_t{0} : 0)) & ~above_high;
+  return ~others;
 }
 
 template <typename T>
@@ -355,7 +357,8 @@ void NumberTyped(const std::byte* data, size_t elements, const MagnitudeClasses&
       const size_t g = positions[i] / kGroup, bit = positions[i] % kGroup;
       const T* group = GroupAt(data, g, elements, codes, buffer);
       T element;
-      std::memcpy(&element, group + bit, sizeof(T));
+      // As bytes: a tensor may lie at any address.
+      std::memcpy(&element, reinterpret_cast<const std::byte*>(group) + bit * sizeof(T), sizeof(T));
       const auto c = static_cast<size_t>(bounds.ClassOf(element));
       class_of[i] = static_cast<uint8_t>(c);
       const GroupBits bits = ClassBits(group, bounds, c);

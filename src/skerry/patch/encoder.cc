@@ -46,8 +46,39 @@ struct EncodedTask {
   double compare_seconds = 0, encode_seconds = 0;
 };
 
-// Room for the positions of one cell, and the kernel's slack.
-std::vector<uint32_t> CellPositions() { return std::vector<uint32_t>(kCellUnits + 64); }
+// A cell of a task, and its bytes where it was read.
+struct Cell {
+  size_t run = 0;  // of the task
+  size_t target = 0;
+  int64_t base = kNoBase;
+  uint64_t first_unit = 0, units = 0;
+  uint64_t first_word = 0;
+  ByteSpan before, after;
+};
+
+std::vector<Cell> CellsOfTask(const Task& task) {
+  std::vector<Cell> cells;
+  cells.reserve(task.cells);
+  const auto unit = static_cast<uint64_t>(DTypeUnit(task.dtype));
+  for (size_t r = 0; r < task.runs.size(); ++r) {
+    const TaskRun& run = task.runs[r];
+    for (uint64_t at = 0; at < run.units; at += kCellUnits) {
+      cells.push_back({.run = r,
+                       .target = run.tensor,
+                       .base = run.base,
+                       .first_unit = run.first_unit + at,
+                       .units = std::min<uint64_t>(kCellUnits, run.units - at),
+                       .first_word = (run.first_unit + at) * unit / 8});
+    }
+  }
+  return cells;
+}
+
+// What reading a cell needs; bytes go there where the source is not mapped.
+struct CellBuffers {
+  Bytes before, after, between;
+  std::vector<uint32_t> positions = std::vector<uint32_t>(kCellUnits + 64);  // and the kernel's slack
+};
 
 class Encoder {
  public:
@@ -63,15 +94,17 @@ class Encoder {
   Status TakeSurvey();
   Result<EncodedTask> Encode(const Task& task) const;
   Result<EncodedTask> EncodeWhole(const Task& task) const;
-  Result<Bytes> ReadAfter(const Task& task, uint64_t first_unit, uint64_t units) const;
+  Result<Bytes> ReadAfter(DType dtype, std::span<const Cell> cells) const;
+  Result<size_t> Compare(DType dtype, Cell& cell, CellBuffers& buffers, EncodedTask::Tensor& tensor) const;
   Status Take(const Task& task, EncodedTask encoded);
   std::vector<NamedTensor> Names() const;
 
   bool MayDiffer(uint64_t cell) const { return known_ == nullptr || known_->touched_cells[cell]; }
 
-  Result<ByteSpan> ReadUnits(const TensorSource& source, int64_t tensor, uint64_t unit, uint64_t first, uint64_t units,
-                             Bytes& scratch) const {
-    return source.Read(static_cast<size_t>(tensor), first * unit, units * unit, scratch);
+  static Result<ByteSpan> ReadCell(const TensorSource& source, uint64_t ordinal, DType dtype, const Cell& cell,
+                                   Bytes& scratch) {
+    const auto unit = static_cast<uint64_t>(DTypeUnit(dtype));
+    return source.Read(ordinal, cell.first_unit * unit, cell.units * unit, scratch);
   }
 
   const TensorSource& base_;
@@ -139,22 +172,18 @@ Status Encoder::TakeSurvey() {
   const auto stride = [&](DType dtype) { return std::max<uint64_t>(1, cells.at(dtype) / kSurveyCells); };
   Survey survey(options_.level == Level::kCompact);
   for (const auto& [dtype, count] : cells) survey.Expect(dtype, stride(dtype));
-  std::vector<uint32_t> positions = CellPositions();
-  Bytes before_scratch, after_scratch;
+  CellBuffers buffers;
   for (const Task& task : tasks_) {
-    const int unit = DTypeUnit(task.dtype);
-    uint64_t cell = task.first_cell;
-    for (const TaskRun& run : task.runs) {
-      for (uint64_t at = 0; task.has_base && at < run.units; at += kCellUnits) {
-        if (!MayDiffer(cell++)) continue;
-        if (index[task.dtype]++ % stride(task.dtype) != 0) continue;
-        const uint64_t units = std::min<uint64_t>(kCellUnits, run.units - at), first = run.first_unit + at;
-        SKERRY_ASSIGN(const ByteSpan before, ReadUnits(base_, run.base, unit, first, units, before_scratch));
-        SKERRY_ASSIGN(const ByteSpan after,
-                      ReadUnits(target_, static_cast<int64_t>(run.tensor), unit, first, units, after_scratch));
-        const size_t changed = FindChanges(before.data(), after.data(), units, unit, positions.data());
-        survey.AddCell(task.dtype, before, after, std::span(positions).first(changed));
-      }
+    if (!task.has_base) continue;
+    std::vector<Cell> task_cells = CellsOfTask(task);
+    for (size_t i = 0; i < task_cells.size(); ++i) {
+      if (!MayDiffer(task.first_cell + i) || index[task.dtype]++ % stride(task.dtype) != 0) continue;
+      Cell& cell = task_cells[i];
+      SKERRY_ASSIGN(cell.before, ReadCell(base_, static_cast<size_t>(cell.base), task.dtype, cell, buffers.before));
+      SKERRY_ASSIGN(cell.after, ReadCell(target_, cell.target, task.dtype, cell, buffers.after));
+      const size_t changed = FindChanges(cell.before.data(), cell.after.data(), cell.units, DTypeUnit(task.dtype),
+                                         buffers.positions.data());
+      survey.AddCell(task.dtype, cell.before, cell.after, std::span(buffers.positions).first(changed));
     }
   }
   values_ = survey.Values();
@@ -162,19 +191,12 @@ Status Encoder::TakeSurvey() {
   return {};
 }
 
-// The new bytes of some units of a task, which are counted over its runs.
-Result<Bytes> Encoder::ReadAfter(const Task& task, uint64_t first_unit, uint64_t units) const {
-  const int unit = DTypeUnit(task.dtype);
+// The new bytes of cells, one after another.
+Result<Bytes> Encoder::ReadAfter(DType dtype, std::span<const Cell> cells) const {
   Bytes all, scratch;
-  uint64_t run_first = 0;
-  for (const TaskRun& run : task.runs) {
-    const uint64_t from = std::max(first_unit, run_first), to = std::min(first_unit + units, run_first + run.units);
-    if (from < to) {
-      SKERRY_ASSIGN(const ByteSpan part, ReadUnits(target_, static_cast<int64_t>(run.tensor), unit,
-                                                   run.first_unit + from - run_first, to - from, scratch));
-      all.insert(all.end(), part.begin(), part.end());
-    }
-    run_first += run.units;
+  for (const Cell& cell : cells) {
+    SKERRY_ASSIGN(const ByteSpan part, ReadCell(target_, cell.target, dtype, cell, scratch));
+    all.insert(all.end(), part.begin(), part.end());
   }
   return all;
 }
@@ -182,85 +204,83 @@ Result<Bytes> Encoder::ReadAfter(const Task& task, uint64_t first_unit, uint64_t
 // Tensors that the base has not: a block a cell, so that a damaged one is small.
 Result<EncodedTask> Encoder::EncodeWhole(const Task& task) const {
   EncodedTask out;
-  uint64_t first_cell = task.first_cell, first_unit = 0;
-  for (const TaskRun& run : task.runs) {
-    EncodedTask::Tensor& tensor = out.tensors.emplace_back();
-    for (uint64_t at = 0; at < run.units; at += kCellUnits) {
-      Stopwatch watch;
-      const uint64_t units = std::min<uint64_t>(kCellUnits, run.units - at);
-      SKERRY_ASSIGN(Bytes after, ReadAfter(task, first_unit + at, units));
-      tensor.target += DigestWords(after, (run.first_unit + at) * static_cast<uint64_t>(DTypeUnit(task.dtype)) / 8);
-      tensor.changed += units;
-      out.compare_seconds += watch.Lap();
-      out.blocks.push_back(BlockEncoder::Whole(task.dtype, std::move(after)));
-      out.blocks.back().entry.first_cell = first_cell++;
-      out.blocks.back().entry.cells = 1;
-      out.encode_seconds += watch.Lap();
-    }
-    first_unit += run.units;
+  out.tensors.resize(task.runs.size());
+  uint64_t number = task.first_cell;
+  for (const Cell& cell : CellsOfTask(task)) {
+    Stopwatch watch;
+    SKERRY_ASSIGN(Bytes after, ReadAfter(task.dtype, {&cell, 1}));
+    out.tensors[cell.run].target += DigestWords(after, cell.first_word);
+    out.tensors[cell.run].changed += cell.units;
+    out.compare_seconds += watch.Lap();
+    out.blocks.push_back(BlockEncoder::Whole(task.dtype, std::move(after)));
+    out.blocks.back().entry.first_cell = number++;
+    out.blocks.back().entry.cells = 1;
+    out.encode_seconds += watch.Lap();
   }
   return out;
 }
 
+// How many units of a cell changed; `cell.before` and `cell.after` are read, and digested unless that is known.
+Result<size_t> Encoder::Compare(DType dtype, Cell& cell, CellBuffers& buffers, EncodedTask::Tensor& tensor) const {
+  SKERRY_ASSIGN(cell.before, ReadCell(base_, static_cast<size_t>(cell.base), dtype, cell, buffers.before));
+  SKERRY_ASSIGN(cell.after, ReadCell(target_, cell.target, dtype, cell, buffers.after));
+  const int unit = DTypeUnit(dtype);
+  if (known_ != nullptr) {
+    return FindChanges(cell.before.data(), cell.after.data(), cell.units, unit, buffers.positions.data());
+  }
+  RunningDigest digest;
+  const size_t changed = FindChangesAndDigest(cell.before.data(), cell.after.data(), cell.units, unit, cell.first_word,
+                                              buffers.positions.data(), digest);
+  tensor.base += digest;
+  tensor.target += digest;
+  return changed;
+}
+
+// Blocks begin and end with a cell that changed.
 Result<EncodedTask> Encoder::Encode(const Task& task) const {
   if (!task.has_base) return EncodeWhole(task);
-  const int unit = DTypeUnit(task.dtype);
-  thread_local std::vector<uint32_t> positions = CellPositions();
+  thread_local CellBuffers buffers;
   thread_local BlockEncoder block;
-  thread_local Bytes before_scratch, after_scratch;
   const auto magnitudes = magnitudes_.find(task.dtype);
   block.Begin(task.dtype, &values_.at(task.dtype), magnitudes != magnitudes_.end() ? &magnitudes->second : nullptr);
 
   EncodedTask out;
+  out.tensors.resize(task.runs.size());
+  std::vector<Cell> cells = CellsOfTask(task);
+  size_t first = 0, next = 0;  // cells of the open block: first to before next
   Stopwatch watch;
-  uint64_t cell = 0, block_cell = 0, units_done = 0;
-  for (const TaskRun& run : task.runs) {
-    EncodedTask::Tensor& tensor = out.tensors.emplace_back();
-    for (uint64_t at = 0; at < run.units; at += kCellUnits) {
-      const uint64_t units = std::min<uint64_t>(kCellUnits, run.units - at), first = run.first_unit + at;
-      const uint64_t first_word = first * static_cast<uint64_t>(unit) / 8;
-      size_t changed = 0;
-      ByteSpan before, after;
-      if (MayDiffer(task.first_cell + cell)) {
-        SKERRY_ASSIGN(after, ReadUnits(target_, static_cast<int64_t>(run.tensor), unit, first, units, after_scratch));
-        SKERRY_ASSIGN(before, ReadUnits(base_, run.base, unit, first, units, before_scratch));
-        if (known_ != nullptr) {
-          changed = FindChanges(before.data(), after.data(), units, unit, positions.data());
-        } else {
-          RunningDigest old_digest;
-          changed =
-              FindChangesAndDigest(before.data(), after.data(), units, unit, first_word, positions.data(), old_digest);
-          tensor.base += old_digest;
-          tensor.target += old_digest;
-        }
-      } else if (block.changed() > 0) {
-        SKERRY_ASSIGN(before, ReadUnits(base_, run.base, unit, first, units, before_scratch));
-        after = before;
-      }
-      out.compare_seconds += watch.Lap();
+  const auto close = [&]() -> Status {
+    const auto block_cells = std::span<const Cell>(cells).subspan(first, next - first);
+    SKERRY_ASSIGN(EncodedBlock closed, block.Close([&] { return ReadAfter(task.dtype, block_cells); }));
+    closed.entry.first_cell = task.first_cell + first;
+    closed.entry.cells = static_cast<uint32_t>(next - first);
+    out.blocks.push_back(std::move(closed));
+    return {};
+  };
+  for (size_t i = 0; i < cells.size(); ++i) {
+    if (!MayDiffer(task.first_cell + i)) continue;
+    Cell& cell = cells[i];
+    EncodedTask::Tensor& tensor = out.tensors[cell.run];
+    SKERRY_ASSIGN(const size_t changed, Compare(task.dtype, cell, buffers, tensor));
+    out.compare_seconds += watch.Lap();
+    if (changed == 0) continue;
 
-      ++cell;
-      units_done += units;
-      // A block begins with a cell that changed.
-      if (changed + block.changed() == 0) {
-        block_cell = cell;
-        continue;
-      }
-      tensor.target += block.AddCell(before, after, std::span(positions).first(changed), first_word);
-      tensor.changed += changed;
-      if (block.changed() >= kChangesPerBlock || cell == task.cells) {
-        const uint64_t block_units = block.units();
-        SKERRY_ASSIGN(EncodedBlock closed,
-                      block.Close([&] { return ReadAfter(task, units_done - block_units, block_units); }));
-        closed.entry.first_cell = task.first_cell + block_cell;
-        closed.entry.cells = static_cast<uint32_t>(cell - block_cell);
-        out.blocks.push_back(std::move(closed));
-        block_cell = cell;
-      }
-      out.encode_seconds += watch.Lap();
+    if (block.changed() == 0) first = next = i;
+    for (; next < i; ++next) {
+      SKERRY_ASSIGN(const ByteSpan same,
+                    ReadCell(base_, static_cast<size_t>(cells[next].base), task.dtype, cells[next], buffers.between));
+      block.AddCell(same, same, {}, cells[next].first_word);
     }
+    next = i + 1;
+    tensor.changed += changed;
+    tensor.target +=
+        block.AddCell(cell.before, cell.after, std::span(buffers.positions).first(changed), cell.first_word);
+    if (block.changed() >= kChangesPerBlock) SKERRY_TRY(close());
+    out.encode_seconds += watch.Lap();
   }
-  progress_.Advance(units_done * static_cast<uint64_t>(unit));
+  if (block.changed() > 0) SKERRY_TRY(close());
+  out.encode_seconds += watch.Lap();
+  for (const TaskRun& run : task.runs) progress_.Advance(run.units * static_cast<uint64_t>(DTypeUnit(task.dtype)));
   return out;
 }
 

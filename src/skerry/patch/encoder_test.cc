@@ -5,6 +5,7 @@
 #include <cmath>
 #include <set>
 
+#include "skerry/diff/find_changes.h"
 #include "skerry/patch/value_step.h"
 #include "skerry/tensors/checkpoint.h"
 #include "tests/testing/patches.h"
@@ -187,6 +188,7 @@ TEST(Encoder, BlocksSpanSmallTensorsOfOneDtype) {
   }
   TestModel target = base;
   target.Nudge(0.2, random);
+  for (TestTensor& tensor : target.tensors) tensor.bytes[0] ^= std::byte{4};  // all of them change
   const Patch patch = Must(Patch::FromBytes(PatchBetween(base, target)));
   // 100 cells of BF16 and 50 of F32, 64 to a block.
   ASSERT_EQ(patch.head().blocks.size(), 3u);
@@ -207,13 +209,39 @@ TEST(Encoder, ABlockEndsWithTheCellWhereItHasEnoughChanges) {
   const TestModel base{.tensors = {RandomTensor("w", DType::kBF16, {10, 65'536}, random)}, .side_files = {}};
   TestModel target = base;
   target.Nudge(0.04, random);  // about 2,600 a cell
-  const Patch patch = Must(Patch::FromBytes(PatchBetween(base, target)));
-  ASSERT_EQ(patch.head().blocks.size(), 4u);
-  for (size_t i = 0; i < 3; ++i) {
-    EXPECT_EQ(patch.head().blocks[i].cells, 3u);
-    EXPECT_GE(patch.head().blocks[i].changed, kChangesPerBlock);
+  std::copy_n(base.tensors[0].bytes.begin(), 3 * 2 * kCellUnits, target["w"].bytes.begin());  // the first three are equal
+  std::vector<std::pair<uint64_t, uint32_t>> expected;  // first cell, cells
+  uint64_t changed = 0;
+  for (uint64_t cell = 3; cell < 10; ++cell) {
+    if (changed == 0) expected.emplace_back(cell, 0);
+    changed += CountChanges(base.tensors[0].bytes.data() + cell * 2 * kCellUnits,
+                            target["w"].bytes.data() + cell * 2 * kCellUnits, kCellUnits, 2);
+    ++expected.back().second;
+    if (changed >= kChangesPerBlock) changed = 0;
   }
-  EXPECT_EQ(patch.head().blocks[3].cells, 1u);
+  const Patch patch = Must(Patch::FromBytes(PatchBetween(base, target)));
+  std::vector<std::pair<uint64_t, uint32_t>> found;
+  for (const BlockEntry& block : patch.head().blocks) found.emplace_back(block.first_cell, block.cells);
+  EXPECT_EQ(found, expected);
+}
+
+// What stands between two changed cells belongs to the block, what stands before the first or behind the last does not.
+TEST(Encoder, ABlockBeginsAndEndsWithACellThatChanged) {
+  Random random(22);
+  TestModel base;
+  for (int i = 0; i < 5; ++i) base.tensors.push_back(RandomTensor(fmt::format("t{}", i), DType::kBF16, {100}, random));
+  TestModel target = base;
+  target["t1"].bytes[0] ^= std::byte{1};
+  target["t3"].bytes[4] ^= std::byte{1};
+  for (const Level level : {Level::kFast, Level::kCompact}) {
+    const Patch patch = Must(Patch::FromBytes(PatchBetween(base, target, {.level = level})));
+    ASSERT_EQ(patch.head().blocks.size(), 1u);
+    EXPECT_EQ(patch.head().blocks[0].first_cell, 1u);
+    EXPECT_EQ(patch.head().blocks[0].cells, 3u);
+    EXPECT_THAT(PositionsIn(patch, ModelSource(base)),
+                ElementsAre(Pair("t1", ElementsAre(0)), Pair("t3", ElementsAre(2))));
+    ExpectRoundTrip(base, target, {.level = level});
+  }
 }
 
 TEST(Encoder, NamesTellWhatWasTouchedAndCanBeLeftOut) {

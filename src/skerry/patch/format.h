@@ -51,7 +51,7 @@ constexpr std::string_view MethodName(Method method) {
 // changes.
 inline constexpr uint32_t kCellUnits = 1 << 16;
 inline constexpr uint32_t kMaxCellsPerBlock = 64;
-inline constexpr uint32_t kChangesPerBlock = 6144;
+inline constexpr uint32_t kChangesPerBlock = 3072;
 
 // Limits that a reader enforces before it allocates.
 inline constexpr uint64_t kMaxInfoSectionBytes = 256;
