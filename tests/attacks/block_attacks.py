@@ -6,7 +6,7 @@ import zstandard
 
 import craft
 import skerry_reference as reference
-from craft import Block, Classes, Strand, blocks_of, over_long_varint, set_blocks, text, varint
+from craft import Block, Strand, blocks_of, over_long_varint, set_blocks, text, varint
 from good_patch import (
     BASE,
     CLASSES,
@@ -42,7 +42,8 @@ def tables():
     wrong = {
         "sum_4097": [4096, 1], "sum_4097_in_31_symbols": [4067] + [1] * 30, "31_zeros": [0] * 31, "no_symbols": [],
         "32_symbols": [4065] + [1] * 31, "33_symbols": [4064] + [1] * 32, "255_symbols": [1] * 255,
-        "wrap_around_16_bits": [4096 + 65536], "wrap_around_64_bits": [2**64 - 1, 4097], "31_symbols_of_4096": [4096] * 31,
+        "wrap_around_16_bits": [4096 + 65536], "wrap_around_64_bits": [2**64 - 1, 4097],
+        "31_symbols_of_4096": [4096] * 31,
     }  # fmt: skip
     attacks = {f"frequencies_{name}": section(a, (b[0], frequencies), g) for name, frequencies in wrong.items()}
     return attacks | {
@@ -432,7 +433,8 @@ def escapes_in_class(c: int) -> bytes:
             bits.put(extra, extra_bits)
             next_member, i = member + 1, i + 1
     states, words = craft.rans_encode(symbols, pairs=2)
-    return b"".join(varint(len(strand.changed)) for strand in strands) + craft.change_stream(states, words, bits.bytes())
+    counts = b"".join(varint(len(strand.changed)) for strand in strands)
+    return counts + craft.change_stream(states, words, bits.bytes())
 
 
 def checksum_over_codes() -> int:

@@ -6,9 +6,10 @@ import struct
 
 import craft
 import skerry_reference as reference
-from craft import Block, Classes, Parts, blocks_of, set_blocks, varint
+from craft import Block, Classes, Parts, blocks_of, set_blocks
 from golden_models import shard
 from reference_checkpoint import Checkpoint, Layout
+from skerry_reference import TABLES
 
 WIDE = 70_000  # units of tensor b: two cells
 U8_TABLE = [4096 - 31] + [1] * 31  # of blocks that are made here
@@ -26,8 +27,8 @@ def tensors(step: int):
     e = bytes((29 * i + 16 * step * (i % 10 == 0) + step * (i % 15 == 0)) % 256 for i in range(100))
     g = bytes((5 * i + (step if i % 6 == 1 else 0)) % 256 for i in range(50))
     return {"a": ("U8", [300], a), "b": ("BF16", [WIDE], bytes(b)),
-            "c": ("F32", [16], bytes(i + 9 * step for i in range(64))), "d": ("F8_E4M3", [400], d), "e": ("F4", [200], e),
-            "g.0": ("F8_E5M2", [20], g[:20]), "g.1": ("F8_E5M2", [30], g[20:]), "z": ("U8", [0], b"")}  # fmt: skip
+            "c": ("F32", [16], bytes(i + 9 * step for i in range(64))), "d": ("F8_E4M3", [400], d),
+            "e": ("F4", [200], e), "g.0": ("F8_E5M2", [20], g[:20]), "g.1": ("F8_E5M2", [30], g[20:]), "z": ("U8", [0], b"")}  # fmt: skip
 
 
 def files(step: int) -> dict[str, bytes]:
@@ -44,8 +45,9 @@ def checkpoint(model_files) -> Checkpoint:
 
 
 BASE, TARGET = checkpoint(files(0)), checkpoint(files(1))
-# Cells stand in the order of dtypes: U8, BF16, F32, F8_E4M3, F8_E5M2, F4. Blocks: 0 is sparse-flat in a, 1 and 2 in b (a
-# cell each), 3 is dense in c, 4 is sparse-magnitude in d, 5 is sparse-flat over g.0 and g.1, 6 is sparse-magnitude in e.
+# Cells stand in the order of dtypes: U8, BF16, F32, F8_E4M3, F8_E5M2, F4. Blocks: 0 is sparse-flat in a, 1 and 2 in b
+# (a cell each), 3 is dense in c, 4 is sparse-magnitude in d, 5 is sparse-flat over g.0 and g.1, 6 is sparse-magnitude
+# in e.
 D, G, E = 4, 5, 6
 CLASSES = {"F8_E4M3": Classes([0, 32, 64], frozenset({2})), "F4": Classes([0, 3])}
 GOOD = craft.encode_patch(BASE, TARGET, cells_per_block={"F8_E5M2": 2}, dense={"c"}, classes=CLASSES,

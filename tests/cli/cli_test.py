@@ -15,17 +15,18 @@ import small_model
 from checkpoint_files import bf16, flip_bit, tensor_bytes, write_checkpoint
 from program import BINARY, CONFLICT, CORRUPT, FAILED, OK, UNAVAILABLE, USAGE, environment, skerry
 
-COMMANDS = ["diff", "apply", "show", "verify", "init", "publish", "pull", "log", "head", "status"]
+COMMANDS = ["diff", "apply", "show", "squash", "invert", "verify", "init", "publish", "pull", "log", "head", "status"]
 HEX = re.compile(r"[0-9a-f]{64}")
 
 
 @pytest.fixture(scope="module")
 def stage(tmp_path_factory):
-    """Checkpoints v0 … v2, the patch p from v0 to v1, a board b at version 1, an island at it."""
+    """Checkpoints v0 … v2, patches p from v0 to v1 and q from there to v2, a board b at version 1, an island at it."""
     directory = tmp_path_factory.mktemp("cli")
     for n in range(3):
         small_model.write(directory / f"v{n}", n)
     skerry("diff", directory / "v0", directory / "v1", "-o", directory / "p")
+    skerry("diff", directory / "v1", directory / "v2", "-o", directory / "q")
     skerry("init", directory / "b", "--run", "r", "--base", directory / "v0")
     skerry("publish", directory / "b", directory / "v1", "--run", "r", "--state", directory / "s", "--step", 7)
     skerry("pull", directory / "b", "--run", "r", "-o", directory / "island")
@@ -38,6 +39,8 @@ def example(command, stage, out):
         "diff": ["diff", stage / "v0", stage / "v1", "-o", out / "patch"],
         "apply": ["apply", stage / "v0", stage / "p", "-o", out / "new"],
         "show": ["show", stage / "p", "--tensors"],
+        "squash": ["squash", stage / "p", stage / "q", "--base", stage / "v0", "-o", out / "both"],
+        "invert": ["invert", stage / "p", "--base", stage / "v0", "-o", out / "back"],
         "verify": ["verify", stage / "v1", "--tensors"],
         "init": ["init", out / "board", "--run", "r", "--base", stage / "v0"],
         "publish": ["publish", stage / "b", stage / "v1", "--run", "r", "--state", stage / "s"],
@@ -125,12 +128,17 @@ def test_a_wrong_use_exits_with_2_and_names_what_is_wrong(use, tmp_path):
 
 # JSON.
 
+PATCH_MADE = (
+    "patch level base_model target_model elements changed density tensors_changed side_files_changed patch_bytes "
+    "checkpoint_bytes seconds bytes_per_changed"
+)
 DOCUMENTED = {
-    "diff": "patch base_model target_model elements changed density tensors_changed side_files_changed patch_bytes "
-    "checkpoint_bytes seconds bytes_per_changed",
+    "diff": PATCH_MADE,
+    "squash": PATCH_MADE,
+    "invert": PATCH_MADE,
     "apply": "checkpoint patch changed model_digest in_place seconds",
     "show": "patch format patch_bytes base_model target_model base_layout target_layout structural elements changed "
-    "density blocks tensors_named side_files tensors",
+    "density blocks tensors_named methods side_files tensors",
     "verify": "checkpoint model_digest layout_digest tensors files bytes verified tensor_digests",
     "init": "board run version created model_digest layout_digest bytes seconds",
     "publish": "run version published step model_digest elements changed tensors_changed density patch_bytes "
@@ -195,7 +203,9 @@ def test_json_of_log_and_status_describes_each_version_and_run(stage):
 def test_json_of_show_adds_up(stage):
     shown = skerry("show", stage / "p", "--tensors", "--json").json
     assert sum(tensor["changed"] for tensor in shown["tensors"]) == shown["changed"]
-    assert sum(tensor["blocks"] for tensor in shown["tensors"]) == shown["blocks"]
+    assert sum(method["blocks"] for method in shown["methods"].values()) == shown["blocks"]
+    assert sum(method["changed"] for method in shown["methods"].values()) == shown["changed"]
+    assert shown["methods"].keys() <= {"dense", "sparse-flat", "sparse-magnitude"}
     assert shown["patch_bytes"] == (stage / "p").stat().st_size
     sides = {file["path"]: file["removed"] for file in shown["side_files"]}
     assert sides == {"chat/template.jinja": True, "generation_config.json": False}

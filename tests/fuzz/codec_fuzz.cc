@@ -50,9 +50,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace skerry;
   FuzzedDataProvider input(data, size);
   const Layout layout = SomeLayout(input);
-  const EncodeOptions options{.threads = 1,
-                              .level = input.ConsumeBool() ? Level::kCompact : Level::kFast,
-                              .with_names = false};
+  const EncodeOptions options{
+      .threads = 1, .level = input.ConsumeBool() ? Level::kCompact : Level::kFast, .with_names = false};
   UseSimd(input);
   Model base(layout), target(layout);
   const std::string pattern = input.ConsumeRandomLengthString(500);

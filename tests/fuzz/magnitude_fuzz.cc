@@ -9,8 +9,8 @@
 namespace skerry {
 namespace {
 
-constexpr DType kDTypes[] = {DType::kF16,        DType::kBF16,       DType::kF32,    DType::kF64,   DType::kF8E4M3,
-                             DType::kF8E4M3FNUZ, DType::kF8E5M2,     DType::kF8E8M0, DType::kF4,    DType::kF8E5M2FNUZ};
+constexpr DType kDTypes[] = {DType::kF16,        DType::kBF16,   DType::kF32,    DType::kF64, DType::kF8E4M3,
+                             DType::kF8E4M3FNUZ, DType::kF8E5M2, DType::kF8E8M0, DType::kF4,  DType::kF8E5M2FNUZ};
 
 MagnitudeModel SomeModel(FuzzedDataProvider& input, const MagnitudeView& view) {
   const int classes = input.ConsumeIntegralInRange<int>(1, kMaxClasses);
@@ -51,8 +51,7 @@ Decoded Decode(ByteSpan payload, uint64_t count, DType dtype, const MagnitudeMod
   Decoded decoded;
   decoded.changes.unit = DTypeUnit(dtype);
   decoded.moved.resize(old.bytes.size());
-  decoded.status =
-      DecodeSparseMagnitude(payload, count, dtype, model, old.runs(), decoded.changes, decoded.moved);
+  decoded.status = DecodeSparseMagnitude(payload, count, dtype, model, old.runs(), decoded.changes, decoded.moved);
   if (decoded.status) CheckDecoded(decoded.changes, old, count, decoded.moved);
   return decoded;
 }
@@ -84,8 +83,8 @@ EncodedBlock Encode(DType dtype, const OldRuns& old, const Bytes& after, const S
     const Bytes& before = old.bytes[r];
     const auto now = ByteSpan(after).subspan(at, before.size());
     std::vector<uint32_t> positions(before.size() / unit + 64);
-    positions.resize(FindChangesScalar(before.data(), now.data(), before.size() / unit, static_cast<int>(unit),
-                                       positions.data()));
+    positions.resize(
+        FindChangesScalar(before.data(), now.data(), before.size() / unit, static_cast<int>(unit), positions.data()));
     const RunningDigest moved = encoder.AddCell(before, now, positions, 8192 * r);
     FUZZ_CHECK(moved == DigestWordsScalar(now, 8192 * r) - DigestWordsScalar(before, 8192 * r));
     at += before.size();
@@ -111,8 +110,7 @@ void RoundTrip(FuzzedDataProvider& input, DType dtype, const MagnitudeModel& mod
   changes.unit = static_cast<int>(unit);
   std::vector<RunningDigest> moved(old.bytes.size());
   if (block.entry.method == Method::kSparseFlat) {
-    FUZZ_CHECK(
-        DecodeSparseFlat(block.payload, block.entry.changed, dtype, values, old.runs(), changes, moved));
+    FUZZ_CHECK(DecodeSparseFlat(block.payload, block.entry.changed, dtype, values, old.runs(), changes, moved));
   } else {
     const Decoded decoded = Decode(block.payload, block.entry.changed, dtype, model, old);
     FUZZ_CHECK(decoded.status);

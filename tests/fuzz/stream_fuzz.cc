@@ -1,5 +1,5 @@
-// The entropy-coded part of the sparse methods: any payload under any shape of strands. What is accepted has exactly one
-// encoding, so encoding it again gives the payload.
+// The entropy-coded part of the sparse methods: any payload under any shape of strands. What is accepted has exactly
+// one encoding, so encoding it again gives the payload.
 #include "blocks.h"
 #include "skerry/patch/change_stream.h"
 #include "skerry/patch/format.h"
@@ -64,8 +64,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const bool large = input.ConsumeIntegralInRange<uint8_t>(0, 63) == 1;
     const auto members = input.ConsumeIntegralInRange<uint64_t>(0, large ? kMaxCellsPerBlock * kCellUnits : 300);
     // Often everything or nothing, now and then half a million.
-    const auto changed = input.ConsumeBool() ? input.ConsumeIntegralInRange<uint64_t>(0, std::min<uint64_t>(members, 300))
-                                             : std::min<uint64_t>(members, 1 << 19);
+    const auto changed = input.ConsumeBool()
+                             ? input.ConsumeIntegralInRange<uint64_t>(0, std::min<uint64_t>(members, 300))
+                             : std::min<uint64_t>(members, 1 << 19);
     shapes.push_back({.members = members, .changed = changed, .values = &tables[static_cast<size_t>(s) % 2]});
   }
   const std::string payload = input.ConsumeRemainingBytesAsString();

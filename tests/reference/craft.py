@@ -243,7 +243,8 @@ def encode_sparse_magnitude(strands: list[Strand], end=65536) -> bytes:
 
 
 def change_stream(states: list[int], words: list[int], raw_bits: bytes) -> bytes:
-    return struct.pack(f"<{len(states)}I", *states) + varint(len(words)) + struct.pack(f"<{len(words)}H", *words) + raw_bits
+    raw_words = struct.pack(f"<{len(words)}H", *words)
+    return struct.pack(f"<{len(states)}I", *states) + varint(len(words)) + raw_words + raw_bits
 
 
 def take_stream_apart(payload: bytes, changes: int) -> tuple[list[int], list[int], bytes]:
@@ -291,11 +292,14 @@ class Classes:
         """The table of each class, from how often it uses each symbol."""
         tables = []
         for c in range(len(self.lowest)):
-            group = [c] if c not in self.shared else []
-            while group and group[-1] + 1 in self.shared:
+            group = [c]
+            while group[-1] + 1 in self.shared:
                 group.append(group[-1] + 1)
             sums = [sum(counts[member][symbol] for member in group) for symbol in range(32)]
-            tables.append(normalise(sums) if any(sums) else tables[-1] if c in self.shared else [0] * 31 + [4096])
+            if c in self.shared:
+                tables.append(tables[-1])
+            else:
+                tables.append(normalise(sums) if any(sums) else [0] * 31 + [4096])
         return tables
 
 
@@ -352,11 +356,14 @@ def strands_of(block: PlannedBlock, classes: Classes | None, escape_every: int) 
     return strands
 
 
-def encode_patch(base: Checkpoint, target: Checkpoint, cells_per_block: int | dict[str, int] = 1, dense=frozenset(), names=True,
-                 classes: dict[str, Classes] | None = None, spanning=False, escape_every=0) -> Parts:  # fmt: skip
-    """A non-structural patch. `cells_per_block`: for all dtypes, or by dtype (else 1). `dense`: names of the tensors whose blocks are dense; small ones are not compressed.
-    `classes`: for the dtypes whose other blocks are sparse-magnitude. `spanning`: blocks go on in the next tensor.
-    `escape_every`: that every so many changes of a block travel as the new value."""
+def encode_patch(base: Checkpoint, target: Checkpoint, cells_per_block: int | dict[str, int] = 1, dense=frozenset(),
+                 names=True, classes: dict[str, Classes] | None = None, spanning=False, escape_every=0) -> Parts:
+    """A non-structural patch.
+
+    `cells_per_block` is for all dtypes, or by dtype (else 1). `dense`: names of the tensors whose blocks are dense;
+    small ones are not compressed. `classes`: of the dtypes whose other blocks are sparse-magnitude. `spanning`: blocks
+    go on in the next tensor. `escape_every`: every so many changes of a block travel as the new value.
+    """  # fmt: skip
     assert base.layout.tensors_digest() == target.layout.tensors_digest()
     classes = classes or {}
     planned = plan_blocks(base, target, cells_per_block, dense, spanning)
@@ -430,7 +437,10 @@ def encode_frequencies(frequencies: list[int]) -> bytes:
     return bytes([listed]) + b"".join(varint(frequency) for frequency in frequencies[:listed])
 
 
-def encode_tables(tables: dict[int, list[int]], models: dict[int, tuple[Classes, list[list[int]]]] | None = None) -> bytes:
+Models = dict[int, tuple[Classes, list[list[int]]]]  # dtype code -> classes, and the table of each
+
+
+def encode_tables(tables: dict[int, list[int]], models: Models | None = None) -> bytes:
     out = varint(len(tables))
     for code, frequencies in tables.items():
         out += bytes([code]) + encode_frequencies(frequencies)

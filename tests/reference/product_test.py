@@ -55,7 +55,8 @@ def next_values(data, dtype, density, rng):
         likely = density if density in (0, 1) else density * (1.8 if (old & mask) < mask // 2 else 0.2)
         if rng.random() >= likely:
             continue
-        step = rng.choice([1, -1]) * rng.choice([1, 1, 1, 1, 1, 1, 2, 3, rng.randrange(1, 1 << rng.randrange(1, width))])
+        any_size = rng.randrange(1, 1 << rng.randrange(1, width))
+        step = rng.choice([1, -1]) * rng.choice([1, 1, 1, 1, 1, 1, 2, 3, any_size])
         out[at : at + unit] = ((old + step) % (1 << width)).to_bytes(unit, "little")
     return bytes(out)
 

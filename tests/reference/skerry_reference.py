@@ -98,7 +98,8 @@ STRUCTURAL = 1 << 0
 INFO, TABLES, DIRECTORY, NAMES, LAYOUT, SIDE_FILES = range(1, 7)
 SECTION_NAMES = {INFO: "info", TABLES: "tables", DIRECTORY: "directory", NAMES: "names", LAYOUT: "layout",
                  SIDE_FILES: "side files"}  # fmt: skip
-SECTION_LIMITS = {INFO: 256, TABLES: 64 << 10, DIRECTORY: 1 << 30, NAMES: 256 << 20, LAYOUT: 256 << 20, SIDE_FILES: 256 << 20}
+SECTION_LIMITS = {INFO: 256, TABLES: 64 << 10, DIRECTORY: 1 << 30, NAMES: 256 << 20, LAYOUT: 256 << 20,
+                  SIDE_FILES: 256 << 20}  # fmt: skip
 MAX_CELLS_PER_BLOCK = 64
 MAX_CLASSES = 16
 DENSE, SPARSE_FLAT, SPARSE_MAGNITUDE = 0, 1, 2
@@ -441,7 +442,8 @@ def decode_sparse_flat(block: Block, units: int, dtype: DType, patch: Patch, old
     return {position: value.to_bytes(dtype.unit, "little") for position, value in changed.items()}
 
 
-def decode_sparse_magnitude(block: Block, units: int, dtype: DType, patch: Patch, old: bytes, what: str) -> dict[int, bytes]:
+def decode_sparse_magnitude(block: Block, units: int, dtype: DType, patch: Patch, old: bytes,
+                            what: str) -> dict[int, bytes]:  # fmt: skip
     """The same."""
     if dtype.code not in patch.models:
         raise Refused(f"{what}: there is no magnitude model for {dtype.name}")
@@ -544,7 +546,7 @@ def decode_strands(cursor: Cursor, strands: list[Strand], olds: list[int], width
     """The new values by position, from the old values at all positions."""
     for number, strand in enumerate(strands):
         if strand.changes > len(strand.members):
-            raise Refused(f"{what}: {strand.changes} changes among the {len(strand.members)} members of strand {number}")
+            raise Refused(f"{what}: {strand.changes} changes of the {len(strand.members)} members of strand {number}")
     pairs = pairs_of_states(sum(strand.changes for strand in strands))
     states = [cursor.unsigned(4) for _ in range(2 * pairs)]
     words = [cursor.unsigned(2) for _ in range(min(cursor.varint(), len(cursor.data)))]

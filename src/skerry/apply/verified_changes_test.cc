@@ -2,6 +2,7 @@
 
 #include <tuple>
 
+#include "skerry/patch/dense.h"
 #include "tests/testing/patches.h"
 
 namespace skerry {
@@ -115,6 +116,30 @@ TEST_F(VerifiedChangesTest, ALayoutWithOtherTensorsNeedsTheStructuralFlag) {
   parts.header[16] = std::byte{0};
   EXPECT_THAT(TargetLayout(Must(Patch::FromBytes(parts.Sealed())), base.layout()),
               Fails(Code::kCorrupt, HasSubstr("without saying so")));
+}
+
+// Blocks span tensors of one dtype; but old bytes and none at all do not go together.
+TEST_F(VerifiedChangesTest, ABlockOfANewTensorAndOneThatIsNotIsRefused) {
+  const TestModel small{.tensors = {{"a", DType::kU8, {10}, Bytes(10)}}, .side_files = {}};
+  TestModel more = small;
+  more.tensors.push_back({"b", DType::kU8, {10}, Bytes(10, std::byte{7})});
+  const ModelSource base(small), target(more);
+  const Patch good = Must(Patch::FromBytes(PatchBetween(base, target, {.allow_structural = true})));
+  EXPECT_THAT(Decode(good, base, DigestsOf(base)), Succeeds());
+
+  BlockChanges changes{.unit = 1, .all = true, .values = Bytes(20, std::byte{7})};
+  Bytes payload;
+  EncodeDense(changes.values, 1, payload);
+  MemorySink sink;
+  PatchWriter writer(sink);
+  Must(writer.Begin(true));
+  Must(writer.AddBlock({.cells = 2, .method = Method::kDense, .changed = 20, .checksum = BlockChecksum(changes)},
+                       payload));
+  PatchHead head{.info = good.info(), .layout = good.head().layout};
+  head.info.changed = 20;
+  Must(writer.Finish(std::move(head)));
+  EXPECT_THAT(Decode(Must(Patch::FromBytes(std::move(sink.bytes()))), base, DigestsOf(base)),
+              Fails(Code::kCorrupt, HasSubstr("new tensor 'b' and one that is not")));
 }
 
 }  // namespace

@@ -11,7 +11,7 @@ namespace skerry {
 
 size_t FindChangesVector(const std::byte* before, const std::byte* after, size_t units, int unit, uint32_t* positions);
 size_t FindChangesAndDigestVector(const std::byte* before, const std::byte* after, size_t units, int unit,
-                                  uint64_t first_word, uint32_t* positions, RunningDigest& digest);
+                                  uint64_t first_word, uint32_t* positions, RunningDigest& digest, size_t after_ahead);
 size_t CountChangesVector(const std::byte* before, const std::byte* after, size_t units, int unit);
 
 }  // namespace skerry

@@ -99,7 +99,8 @@ void BlockEncoder::Classify(ByteSpan before, ByteSpan after, std::span<const uin
   const bool codes = classes.view().bits == 4;
   rows_.resize(RowsBytes(ElementsIn(before, classes.view()), classes.count()) + kRowSlack);
   ClassCounts first = classed_.members;
-  CountMembers(before, classes, rows_.data(), classed_.members);
+  // The next cell is fetched meanwhile.
+  CountMembers(before, classes, rows_.data(), classed_.members, before.size());
   if (positions.empty()) return;
   const size_t had = classed_.tokens.size();
   if (codes) {

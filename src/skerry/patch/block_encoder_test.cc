@@ -46,9 +46,9 @@ struct Sides {
     RunningDigest moved;
     for (size_t at = 0; at < units; at += cell) {
       const size_t count = std::min(cell, units - at);
-      moved += encoder.AddCell(ByteSpan(before).subspan(at * unit(), count * unit()),
-                               ByteSpan(after).subspan(at * unit(), count * unit()), Positions(at, count),
-                               at * unit() / 8);
+      moved +=
+          encoder.AddCell(ByteSpan(before).subspan(at * unit(), count * unit()),
+                          ByteSpan(after).subspan(at * unit(), count * unit()), Positions(at, count), at * unit() / 8);
     }
     EXPECT_EQ(moved, DigestWordsScalar(after, 0) - DigestWordsScalar(before, 0)) << DTypeName(dtype);
     EXPECT_EQ(encoder.units(), units);
@@ -139,8 +139,11 @@ TEST(BlockEncoder, RandomNewBitsTravelWhole) {
   for (int code = 0; code < kDTypeCount; ++code) {
     const auto dtype = *DTypeFromCode(static_cast<uint8_t>(code));
     const size_t bytes = 24'000;
-    Sides sides{.dtype = dtype, .before = RandomBytes(bytes, random), .after = RandomBytes(bytes, random),
-                .values = {}, .magnitudes = {}};
+    Sides sides{.dtype = dtype,
+                .before = RandomBytes(bytes, random),
+                .after = RandomBytes(bytes, random),
+                .values = {},
+                .magnitudes = {}};
     sides.TakeSurvey(1);
     const EncodedBlock block = sides.Encode();
     EXPECT_EQ(block.entry.method, Method::kDense) << DTypeName(dtype);
@@ -152,8 +155,11 @@ TEST(BlockEncoder, RandomNewBitsTravelWhole) {
 // What a dense block is checked by covers all units; what it counts are those that changed.
 TEST(BlockEncoder, ADenseBlockCountsOnlyWhatChanged) {
   Random random(4);
-  Sides sides{.dtype = DType::kU8, .before = RandomBytes(5000, random), .after = Bytes(5000, std::byte{0x55}),
-              .values = {}, .magnitudes = {}};
+  Sides sides{.dtype = DType::kU8,
+              .before = RandomBytes(5000, random),
+              .after = Bytes(5000, std::byte{0x55}),
+              .values = {},
+              .magnitudes = {}};
   std::fill_n(sides.before.begin(), 1000, std::byte{0x55});
   sides.TakeSurvey(1);
   const EncodedBlock block = sides.Encode();

@@ -9,9 +9,8 @@ CellOrder::CellOrder(const Layout& layout) {
   for (size_t i = 0; i < tensors.size(); ++i) {
     if (tensors[i].units() > 0) tensors_.push_back(i);
   }
-  std::sort(tensors_.begin(), tensors_.end(), [&](size_t a, size_t b) {
-    return std::pair(tensors[a].dtype, a) < std::pair(tensors[b].dtype, b);
-  });
+  std::sort(tensors_.begin(), tensors_.end(),
+            [&](size_t a, size_t b) { return std::pair(tensors[a].dtype, a) < std::pair(tensors[b].dtype, b); });
   uint64_t cell = 0;
   for (const size_t ordinal : tensors_) {
     first_cells_.push_back(cell);

@@ -25,7 +25,6 @@ constexpr size_t kGroup = kGroupElements, kHalf = 64;
 static_assert(kGroup == 2 * kHalf);
 constexpr size_t kFetchAhead = 2 << 20;  // bytes
 constexpr size_t kSoonGroups = 5;
-constexpr size_t kPrefetch = 2048;  // bytes; as in diff/compare_kernel.cc
 
 // Magnitudes are compared as signed integers, which every instruction set can do: where a magnitude uses all bits, the
 // upper one is flipped. Elements of class c and higher are greater than above[c], those of class c at least lowest[c].
@@ -202,7 +201,7 @@ void AddTotals(RowSums& sums, ClassCounts& counts) {
 
 template <int kClasses, typename T>
 void CountTyped(const std::byte* data, size_t elements, bool codes, const MagnitudeClasses& classes, uint8_t* rows,
-                ClassCounts& counts) {
+                ClassCounts& counts, size_t ahead) {
   const Bounds<T> bounds(classes);
   const hn::CappedTag<int8_t, kGroup> d8;
   HWY_ALIGN T buffer[kGroup];
@@ -211,7 +210,9 @@ void CountTyped(const std::byte* data, size_t elements, bool codes, const Magnit
   const auto count_all = [&](auto count_group) HWY_ATTR {
     for (size_t g = 0; g < groups; ++g, rows += kClasses) {
       const T* group = GroupAt(data, g, elements, codes, buffer);
-      if (sizeof(T) <= 2) hwy::Prefetch(reinterpret_cast<const uint8_t*>(group) + kPrefetch);
+      for (size_t line = 0; line < kGroup * sizeof(T); line += 64) {
+        hwy::Prefetch(reinterpret_cast<const uint8_t*>(group) + ahead + line);
+      }
       RowWords words = count_group(group);
       // Members of class c are those above its bound but not above the next one: no byte borrows from the next.
       words.low -= words.low >> 8 | words.high << 56;
@@ -245,24 +246,24 @@ void CountTyped(const std::byte* data, size_t elements, bool codes, const Magnit
 
 template <typename T>
 void CountForView(const std::byte* data, size_t elements, const MagnitudeClasses& classes, uint8_t* rows,
-                  ClassCounts& counts) {
+                  ClassCounts& counts, size_t ahead) {
   const bool codes = classes.view().bits == 4;
   switch (RowBytes(classes.count())) {
-    case 4: return CountTyped<4, T>(data, elements, codes, classes, rows, counts);
-    case 8: return CountTyped<8, T>(data, elements, codes, classes, rows, counts);
-    case 12: return CountTyped<12, T>(data, elements, codes, classes, rows, counts);
-    default: return CountTyped<16, T>(data, elements, codes, classes, rows, counts);
+    case 4: return CountTyped<4, T>(data, elements, codes, classes, rows, counts, ahead);
+    case 8: return CountTyped<8, T>(data, elements, codes, classes, rows, counts, ahead);
+    case 12: return CountTyped<12, T>(data, elements, codes, classes, rows, counts, ahead);
+    default: return CountTyped<16, T>(data, elements, codes, classes, rows, counts, ahead);
   }
 }
 
 void CountMembers(const std::byte* data, size_t elements, const MagnitudeClasses& classes, uint8_t* rows,
-                  ClassCounts& counts) {
+                  ClassCounts& counts, size_t ahead) {
   switch (classes.view().bits) {
     case 4:
-    case 8: return CountForView<int8_t>(data, elements, classes, rows, counts);
-    case 16: return CountForView<int16_t>(data, elements, classes, rows, counts);
-    case 32: return CountForView<int32_t>(data, elements, classes, rows, counts);
-    default: return CountForView<int64_t>(data, elements, classes, rows, counts);
+    case 8: return CountForView<int8_t>(data, elements, classes, rows, counts, ahead);
+    case 16: return CountForView<int16_t>(data, elements, classes, rows, counts, ahead);
+    case 32: return CountForView<int32_t>(data, elements, classes, rows, counts, ahead);
+    default: return CountForView<int64_t>(data, elements, classes, rows, counts, ahead);
   }
 }
 
@@ -363,8 +364,8 @@ void NumberTyped(const std::byte* data, size_t elements, const MagnitudeClasses&
       class_of[i] = static_cast<uint8_t>(c);
       const GroupBits bits = ClassBits(group, bounds, c);
       const uint64_t half = bit < kHalf ? bits.low : bits.high;
-      const int below = std::popcount(half & ((uint64_t{1} << bit % kHalf) - 1)) +
-                        (bit < kHalf ? 0 : std::popcount(bits.low));
+      const int below =
+          std::popcount(half & ((uint64_t{1} << bit % kHalf) - 1)) + (bit < kHalf ? 0 : std::popcount(bits.low));
       number_of[i] = first[c] + before[(g - chunk) * kMaxClasses + c] + static_cast<uint32_t>(below);
     }
     const uint8_t* last = rows + (chunk + groups - 1) * stride;
@@ -525,8 +526,8 @@ HWY_EXPORT(NumberMembers);
 HWY_EXPORT(FindMembers);
 
 void CountMembersVector(const std::byte* data, size_t elements, const MagnitudeClasses& classes, uint8_t* rows,
-                        ClassCounts& counts) {
-  HWY_DYNAMIC_DISPATCH(CountMembers)(data, elements, classes, rows, counts);
+                        ClassCounts& counts, size_t ahead) {
+  HWY_DYNAMIC_DISPATCH(CountMembers)(data, elements, classes, rows, counts, ahead);
 }
 void NumberMembersVector(const std::byte* data, size_t elements, const MagnitudeClasses& classes, const uint8_t* rows,
                          std::span<const uint32_t> positions, ClassCounts& first, uint8_t* class_of,

@@ -7,7 +7,7 @@
 namespace skerry {
 
 void CountMembersVector(const std::byte* data, size_t elements, const MagnitudeClasses& classes, uint8_t* rows,
-                        ClassCounts& counts);
+                        ClassCounts& counts, size_t ahead);
 void NumberMembersVector(const std::byte* data, size_t elements, const MagnitudeClasses& classes, const uint8_t* rows,
                          std::span<const uint32_t> positions, ClassCounts& first, uint8_t* class_of,
                          uint32_t* number_of);

@@ -69,9 +69,9 @@ size_t FindMembersScalar(ByteSpan bytes, const MagnitudeClasses& classes, Wanted
   return count;
 }
 
-void CountMembers(ByteSpan bytes, const MagnitudeClasses& classes, uint8_t* rows, ClassCounts& counts) {
+void CountMembers(ByteSpan bytes, const MagnitudeClasses& classes, uint8_t* rows, ClassCounts& counts, size_t ahead) {
   if (SimdIsScalar()) return CountMembersScalar(bytes, classes, rows, counts);
-  CountMembersVector(bytes.data(), ElementsIn(bytes, classes.view()), classes, rows, counts);
+  CountMembersVector(bytes.data(), ElementsIn(bytes, classes.view()), classes, rows, counts, ahead);
 }
 
 void NumberMembers(ByteSpan bytes, const MagnitudeClasses& classes, const uint8_t* rows,

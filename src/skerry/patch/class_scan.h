@@ -9,6 +9,7 @@
 #include <span>
 
 #include "skerry/base/bytes.h"
+#include "skerry/diff/find_changes.h"
 #include "skerry/patch/magnitude_classes.h"
 
 namespace skerry {
@@ -31,7 +32,9 @@ inline size_t RowsBytes(size_t elements, int classes) {
 using ClassCounts = std::array<uint32_t, kMaxClasses>;
 
 // Writes the rows of the elements in `bytes` and adds to `counts` how many are of each class.
-void CountMembers(ByteSpan bytes, const MagnitudeClasses& classes, uint8_t* rows, ClassCounts& counts);
+// `ahead`: how far ahead of itself it asks for bytes (see FindChangesAndDigest).
+void CountMembers(ByteSpan bytes, const MagnitudeClasses& classes, uint8_t* rows, ClassCounts& counts,
+                  size_t ahead = kNearAhead);
 
 // For each of the rising `positions` among the elements in `bytes`, whose rows are `rows`: its class and its number in
 // it. `first` holds the number of the first member of each class here, and is moved behind the last one.

@@ -9,7 +9,7 @@
 namespace skerry {
 namespace {
 
-constexpr DType kDTypes[] = {DType::kF4,  DType::kF8E4M3, DType::kF8E8M0, DType::kF16,
+constexpr DType kDTypes[] = {DType::kF4,   DType::kF8E4M3, DType::kF8E8M0, DType::kF16,
                              DType::kBF16, DType::kF32,    DType::kF64};
 
 // Classes at random magnitudes, crowded where random bits are; with `aligned`, at multiples of what the upper eight
@@ -194,8 +194,8 @@ TEST_P(ClassScanTest, WideDtypesAreRightAtTheirExtremes) {
   Random random(6);
   for (const DType dtype : {DType::kF16, DType::kBF16, DType::kF32, DType::kF64}) {
     const MagnitudeView view = *MagnitudeViewOf(dtype);
-    const uint64_t sign = view.mask + 1, one = uint64_t{1} << view.exponent_bit,
-                   infinity = view.mask & ~(one - 1), top = uint64_t{1} << (view.bits - 9);
+    const uint64_t sign = view.mask + 1, one = uint64_t{1} << view.exponent_bit, infinity = view.mask & ~(one - 1),
+                   top = uint64_t{1} << (view.bits - 9);
     Bytes bytes;
     for (int i = 0; i < 30; ++i) {
       for (const uint64_t magnitude : {uint64_t{0}, uint64_t{1}, one - 1, one, one + 1, top - 1, top, infinity - 1,
@@ -252,8 +252,8 @@ TEST_P(ClassScanTest, NumbersRunOnFromRunToRun) {
       size_t count = 0;
       base = 0;
       for (size_t r = 0; r < runs.size(); ++r) {
-        count += FindMembers(runs[r], classes, rows[r].data(), left, base, found.data() + count,
-                             payloads.data() + count);
+        count +=
+            FindMembers(runs[r], classes, rows[r].data(), left, base, found.data() + count, payloads.data() + count);
         base += static_cast<uint32_t>(ElementsIn(runs[r], view));
       }
       ASSERT_EQ(count, positions.size());

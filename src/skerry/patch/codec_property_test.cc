@@ -53,8 +53,17 @@ void Change(TestTensor& tensor, double density, Kind kind, Random& random) {
 }
 
 std::vector<uint64_t> SomeShape(DType dtype) {
-  const uint64_t elements = *rc::gen::weightedElement<uint64_t>(
-      {{2, 0}, {2, 1}, {4, 5}, {4, 63}, {4, 64}, {4, 200}, {8, 3000}, {3, 20'000}, {1, 65'535}, {1, 65'536}, {1, 70'001}});
+  const uint64_t elements = *rc::gen::weightedElement<uint64_t>({{2, 0},
+                                                                 {2, 1},
+                                                                 {4, 5},
+                                                                 {4, 63},
+                                                                 {4, 64},
+                                                                 {4, 200},
+                                                                 {8, 3000},
+                                                                 {3, 20'000},
+                                                                 {1, 65'535},
+                                                                 {1, 65'536},
+                                                                 {1, 70'001}});
   const auto packed = static_cast<uint64_t>(8 / std::gcd(8, DTypeBits(dtype)));  // elements must fill bytes
   if (elements == 1 && packed == 1 && *rc::gen::arbitrary<bool>()) return {};    // a scalar
   if (*rc::gen::arbitrary<bool>()) return {(elements + packed - 1) / packed * packed};
@@ -74,8 +83,7 @@ std::string Seen(const TestModel& model, double density, Kind kind, const Encode
 TestModel SomeModel(DType dtype, Random& random) {
   TestModel model;
   const auto add = [&](DType added) {
-    TestTensor tensor =
-        RandomTensor(fmt::format("t{}", model.tensors.size()), added, SomeShape(added), random);
+    TestTensor tensor = RandomTensor(fmt::format("t{}", model.tensors.size()), added, SomeShape(added), random);
     // Weights as they are, or any bits.
     if (*rc::gen::inRange(0, 4) == 0) tensor.bytes = RandomBytes(tensor.bytes.size(), random);
     model.tensors.push_back(std::move(tensor));

@@ -229,8 +229,10 @@ Result<size_t> Encoder::Compare(DType dtype, Cell& cell, CellBuffers& buffers, E
     return FindChanges(cell.before.data(), cell.after.data(), cell.units, unit, buffers.positions.data());
   }
   RunningDigest digest;
+  // Counting members of classes will fetch the next cell of the base.
+  const size_t after_ahead = magnitudes_.count(dtype) != 0 ? cell.after.size() : kNearAhead;
   const size_t changed = FindChangesAndDigest(cell.before.data(), cell.after.data(), cell.units, unit, cell.first_word,
-                                              buffers.positions.data(), digest);
+                                              buffers.positions.data(), digest, after_ahead);
   tensor.base += digest;
   tensor.target += digest;
   return changed;

@@ -164,7 +164,8 @@ TEST(Encoder, FastPatchesHaveNoMagnitudesAtAnyDensityAndDtype) {
 TEST(Encoder, TablesTravelOnlyForMethodsAndDtypesThatAreUsed) {
   Random random(19);
   TestModel base{.tensors = {RandomTensor("a", DType::kBF16, {300, 200}, random),
-                             RandomTensor("b", DType::kF16, {300}, random), RandomTensor("c", DType::kU8, {300}, random),
+                             RandomTensor("b", DType::kF16, {300}, random),
+                             RandomTensor("c", DType::kU8, {300}, random),
                              {"d", DType::kI8, {5000}, RandomBytes(5000, random)}},
                  .side_files = {}};
   TestModel target = base;
@@ -209,7 +210,8 @@ TEST(Encoder, ABlockEndsWithTheCellWhereItHasEnoughChanges) {
   const TestModel base{.tensors = {RandomTensor("w", DType::kBF16, {10, 65'536}, random)}, .side_files = {}};
   TestModel target = base;
   target.Nudge(0.04, random);  // about 2,600 a cell
-  std::copy_n(base.tensors[0].bytes.begin(), 3 * 2 * kCellUnits, target["w"].bytes.begin());  // the first three are equal
+  std::copy_n(base.tensors[0].bytes.begin(), 3 * 2 * kCellUnits,
+              target["w"].bytes.begin());               // the first three are equal
   std::vector<std::pair<uint64_t, uint32_t>> expected;  // first cell, cells
   uint64_t changed = 0;
   for (uint64_t cell = 3; cell < 10; ++cell) {

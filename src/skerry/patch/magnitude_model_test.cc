@@ -46,7 +46,11 @@ TEST(MagnitudeModel, TravelsAsDistancesSharedTablesAndTheOthers) {
   // Classes 0 and 3 have their own tables, 1 and 2 that of class 0.
   const MagnitudeModel model(classes, {TableWith(4096), TableWith(128)}, {0, 0, 0, 1});
   // 3; 0x100, 0x3E80, 0x80 as varints; bits 1 and 2; one symbol of 4096; one symbol of 128.
-  EXPECT_EQ(ToHex(BytesOf(model)), "038002807d8001" "06" "018020" "018001");
+  EXPECT_EQ(ToHex(BytesOf(model)),
+            "038002807d8001"
+            "06"
+            "018020"
+            "018001");
   const MagnitudeModel read = Must(Parsed(BytesOf(model)));
   EXPECT_EQ(read.classes().count(), 4);
   EXPECT_EQ(read.classes().lowest(2), 0x3F80u);
@@ -64,8 +68,8 @@ TEST(MagnitudeModel, OneClassIsTheLeast) {
 TEST(MagnitudeModel, RandomModelsComeBack) {
   Random random(1);
   for (int round = 0; round < 500; ++round) {
-    const auto dtype = std::array{DType::kF16, DType::kBF16, DType::kF32, DType::kF64, DType::kF8E4M3, DType::kF8E8M0,
-                                  DType::kF4}[random() % 7];
+    const auto dtype = std::array{DType::kF16,    DType::kBF16,   DType::kF32, DType::kF64,
+                                  DType::kF8E4M3, DType::kF8E8M0, DType::kF4}[random() % 7];
     const MagnitudeView view = *MagnitudeViewOf(dtype);
     std::vector<uint64_t> lowest;
     for (uint64_t bound = 0; lowest.size() + 1 < kMaxClasses && random() % 10 != 0;) {

@@ -56,7 +56,9 @@ TEST(MagnitudeSurvey, FindsAClassForEachExponentWhereTheChanceHalves) {
 
 TEST(MagnitudeSurvey, ClassesBeginWhereTheChanceChanges) {
   const MagnitudeSurvey survey =
-      SurveyOf(100, 10, 5000, [](int exponent) { return exponent < 103 ? 0.6 : exponent < 108 ? 0.1 : 0.01; }, Up);
+      SurveyOf(100, 10, 5000, [](int exponent) { return exponent < 103   ? 0.6
+                                                        : exponent < 108 ? 0.1
+                                                                         : 0.01; }, Up);
   EXPECT_THAT(BoundsOf(survey.Choose(20)), ElementsAre(103 << 7, 108 << 7));
 }
 
@@ -95,10 +97,11 @@ TEST(MagnitudeSurvey, ClassesWithTheSameStepsShareATable) {
 }
 
 TEST(MagnitudeSurvey, StepsAloneAreAReasonForClasses) {
-  const MagnitudeModel model = SurveyOf(
-      100, 4, 5000, [](int) { return 0.2; },
-      [](int exponent) { return StepToken{.symbol = static_cast<uint8_t>(exponent < 102 ? 0 : 1)}; })
-                                   .Choose(20);
+  const MagnitudeModel model =
+      SurveyOf(
+          100, 4, 5000, [](int) { return 0.2; },
+          [](int exponent) { return StepToken{.symbol = static_cast<uint8_t>(exponent < 102 ? 0 : 1)}; })
+          .Choose(20);
   EXPECT_THAT(BoundsOf(model), ElementsAre(102 << 7));
   EXPECT_EQ(TablesOf(model), 2u);
 }

@@ -112,6 +112,7 @@ class DamagedPatchTest : public ::testing::TestWithParam<DType> {
 
   static TestModel Changed(TestModel model, Changes kind) {
     Random random(5);
+    const auto upper_step = static_cast<std::byte>(GetParam() == DType::kF4 ? 0x10 : 0x01);
     for (TestTensor& tensor : model.tensors) {
       const size_t unit = tensor.unit();
       if (kind == Changes::kAll) tensor.bytes = RandomBytes(tensor.bytes.size(), random);
@@ -122,7 +123,7 @@ class DamagedPatchTest : public ::testing::TestWithParam<DType> {
           continue;
         }
         // All small magnitudes change, which a magnitude model says in no bits at all.
-        if ((at[unit - 1] & std::byte{0x40}) == std::byte{0}) *at ^= std::byte{GetParam() == DType::kF4 ? 0x10 : 0x01};
+        if ((at[unit - 1] & std::byte{0x40}) == std::byte{0}) *at ^= upper_step;
         if (GetParam() == DType::kF4 && (*at & std::byte{0x04}) == std::byte{0}) *at ^= std::byte{0x01};
       }
     }

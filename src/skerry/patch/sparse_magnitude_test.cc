@@ -67,8 +67,8 @@ struct Block {
   Result<BlockChanges> Decode(ByteSpan bytes) const { return Decode(bytes, positions.size()); }
 
   void ExpectRoundTrip() const {
-    SCOPED_TRACE(fmt::format("{} in {} classes, {} changes", DTypeName(dtype), model.classes().count(),
-                             positions.size()));
+    SCOPED_TRACE(
+        fmt::format("{} in {} classes, {} changes", DTypeName(dtype), model.classes().count(), positions.size()));
     std::vector<RunningDigest> moved(before.size()), expected;
     const BlockChanges changes = Must(Decode(payload, positions.size(), &moved));
     ASSERT_EQ(changes.positions, positions);
@@ -116,8 +116,13 @@ void AddRun(Block& block, const Bytes& before, const Bytes& after) {
 }
 
 Block MakeBlock(DType dtype, int classes, const std::vector<size_t>& sizes, double density, Random& random) {
-  Block block{.dtype = dtype, .model = ModelOf(dtype, classes), .before = {}, .after = {}, .positions = {},
-              .classed = {}, .payload = {}};
+  Block block{.dtype = dtype,
+              .model = ModelOf(dtype, classes),
+              .before = {},
+              .after = {},
+              .positions = {},
+              .classed = {},
+              .payload = {}};
   for (size_t r = 0; r < sizes.size(); ++r) {
     const auto unit = static_cast<size_t>(DTypeUnit(dtype));
     TestTensor tensor{"", dtype, {sizes[r]}, RandomBytes(sizes[r] * unit, random)};
@@ -176,11 +181,15 @@ TEST(SparseMagnitude, SaysHowManyChangeInEachClassAndThenTheStrands) {
   const MagnitudeClasses classes(*MagnitudeViewOf(DType::kBF16), {0x3F80});
   const MagnitudeModel model(classes, {SymbolTable(SymbolTable::Frequencies{kProbabilityOne})}, {0, 0});
   const Bytes before = BitsTensor<uint16_t>("", DType::kBF16, {6}, {0x3F80, 0, 0x4000, 0x4000, 0x3F00, 0x7F80}).bytes;
-  ClassedChanges changes{.members = {2, 4}, .class_of = {1, 1, 1, 1}, .number_of = {0, 1, 2, 3},
-                         .tokens = std::vector<StepToken>(4)};
+  ClassedChanges changes{
+      .members = {2, 4}, .class_of = {1, 1, 1, 1}, .number_of = {0, 1, 2, 3}, .tokens = std::vector<StepToken>(4)};
   Bytes payload;
   EncodeSparseMagnitude(model, changes, payload);
-  EXPECT_EQ(ToHex(payload), "0004" "0000010000000100" "00") << "0 and 4 changes, two states, no words";
+  EXPECT_EQ(ToHex(payload),
+            "0004"
+            "0000010000000100"
+            "00")
+      << "0 and 4 changes, two states, no words";
   BlockChanges decoded{.unit = 2};
   const OldRun run{.bytes = before};
   RunningDigest moved;
@@ -194,8 +203,8 @@ TEST(SparseMagnitude, WhereMagnitudesTellItIsSmallerThanFlat) {
   // Small magnitudes change, others do not: positions cost nothing.
   const MagnitudeClasses classes(*MagnitudeViewOf(DType::kBF16), {0x3F80});
   const MagnitudeModel model(classes, {SymbolTable(SymbolTable::Frequencies{kProbabilityOne})}, {0, 0});
-  Block block{.dtype = DType::kBF16, .model = model, .before = {}, .after = {}, .positions = {}, .classed = {},
-              .payload = {}};
+  Block block{
+      .dtype = DType::kBF16, .model = model, .before = {}, .after = {}, .positions = {}, .classed = {}, .payload = {}};
   TestTensor tensor = RandomTensor("", DType::kBF16, {10'000}, random);
   Bytes after = tensor.bytes;
   for (size_t i = 0; i < tensor.bytes.size(); i += 2) {
@@ -217,8 +226,8 @@ TEST(SparseMagnitude, RefusesCountsThatTheClassesDoNotHold) {
   for (size_t c = 0; c < 4; ++c) {
     Bytes payload = block.payload;  // all counts are below 128
     payload[c] = std::byte{127};
-    EXPECT_THAT(block.Decode(payload), Fails(Code::kCorrupt, AnyOf(HasSubstr(fmt::format("of class {}", c)),
-                                                                   HasSubstr("announced"))));
+    EXPECT_THAT(block.Decode(payload),
+                Fails(Code::kCorrupt, AnyOf(HasSubstr(fmt::format("of class {}", c)), HasSubstr("announced"))));
   }
   Bytes huge(9, std::byte{0xFF});
   huge.push_back(std::byte{1});

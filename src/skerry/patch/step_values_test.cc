@@ -103,8 +103,8 @@ TEST(StepValues, TakesKnownSteps) {
   BlockChanges changes{.unit = 2, .positions = {0, 1, 2, 3, 4}};
   RunningDigest moved;
   // Up, up, down, up, and a value of its own.
-  Must(TakeSteps(DType::kBF16, {&run, 1}, std::vector<uint32_t>{0, 0, 1, 0, kEscapedStep}, std::vector<uint64_t>{0x7FC1},
-                 changes, {&moved, 1}));
+  Must(TakeSteps(DType::kBF16, {&run, 1}, std::vector<uint32_t>{0, 0, 1, 0, kEscapedStep},
+                 std::vector<uint64_t>{0x7FC1}, changes, {&moved, 1}));
   EXPECT_EQ(changes.values,
             BitsTensor<uint16_t>("", DType::kBF16, {5}, {0x3F81, 0x0000, 0x8000, 0x7F80, 0x7FC1}).bytes);
 }
@@ -135,7 +135,8 @@ TEST(StepValues, RefusesAStepThatIsWiderThanItsDtype) {
   EXPECT_THAT(take(DType::kF64, (1u << 19) - 1), Succeeds());
 }
 
-// Two codes a byte -----------------------------------------------------------------------------------------------------
+// Two codes a byte
+// -----------------------------------------------------------------------------------------------------
 
 TEST(CodeSteps, BothHalvesOfAByteMakeOneChange) {
   const Bytes before = {std::byte{0x21}, std::byte{0x08}, std::byte{0xF0}};
@@ -182,7 +183,8 @@ TEST(CodeSteps, GivesNewBytesAndDigestsOfEveryRun) {
         if (random() % 3 != 0) continue;
         const int shift = code % 2 * 4;
         const auto byte = std::to_integer<uint8_t>(after[code / 2]);
-        const auto from = static_cast<uint8_t>(byte >> shift & 0xF), to = static_cast<uint8_t>(from ^ (1 + random() % 15));
+        const auto from = static_cast<uint8_t>(byte >> shift & 0xF),
+                   to = static_cast<uint8_t>(from ^ (1 + random() % 15));
         after[code / 2] = static_cast<std::byte>((byte & ~(0xF << shift)) | to << shift);
         runs.positions.push_back(2 * base + code);
         if (random() % 4 == 0) {
