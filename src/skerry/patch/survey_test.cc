@@ -68,7 +68,7 @@ TEST(PositionBits, AreTheBinaryEntropy) {
   EXPECT_DOUBLE_EQ(PositionBits(1000, 1000), 0);
   EXPECT_DOUBLE_EQ(PositionBits(0, 0), 0);
   EXPECT_NEAR(PositionBits(10, 1000), 1000 * (0.01 * std::log2(100) + 0.99 * std::log2(1 / 0.99)), 1e-9);
-  EXPECT_DOUBLE_EQ(PositionBits(10, 1000), PositionBits(990, 1000));
+  EXPECT_NEAR(PositionBits(10, 1000), PositionBits(990, 1000), 1e-9);
 }
 
 }  // namespace
