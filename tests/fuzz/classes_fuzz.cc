@@ -82,7 +82,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   // Repeats make the data longer than the fuzzer's input; now and then, since that is slow, past the kernels' chunks of
   // 512 groups.
   const size_t most = input.ConsumeIntegralInRange<uint8_t>(0, 63) == 1 ? 300'000 : 3'000;
-  const auto repeats = input.ConsumeIntegralInRange<size_t>(1, 64);
+  const auto repeats = input.ConsumeIntegralInRange<size_t>(1, 400);
   const auto every = input.ConsumeIntegralInRange<uint32_t>(1, 300);
   const std::string piece = input.ConsumeRemainingBytesAsString();
   std::string content;

@@ -232,7 +232,7 @@ def classes():
         for step in steps:
             numbers.boolean(True).integral(step, 1, mask // unit - bound)
             bound += step
-        numbers.integral(3, 0, 64).integral(name == "BF16", 0, 63).integral(64, 1, 64).integral(17, 1, 300)
+        numbers.integral(3, 0, 64).integral(name == "BF16", 0, 63).integral(400, 1, 400).integral(17, 1, 300)
         seeds[name] = numbers.after(bytes(101 * i % 256 for i in range(700)))
     return seeds
 

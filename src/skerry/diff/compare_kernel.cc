@@ -64,7 +64,7 @@ size_t FindTyped(const void* before_bytes, const void* after_bytes, size_t units
 // The same, digesting the old bytes on the way: the loads are shared, and the mixing hides behind the memory's latency.
 template <typename T>
 size_t FindDigestTyped(const void* before_bytes, const void* after_bytes, size_t units, uint64_t first_word,
-                       uint32_t* HWY_RESTRICT positions, RunningDigest& digest, size_t after_ahead) {
+                       uint32_t* HWY_RESTRICT positions, RunningDigest& digest, const ReadAhead& ahead) {
   const auto* before = static_cast<const T*>(before_bytes);
   const auto* after = static_cast<const T*>(after_bytes);
   const hn::ScalableTag<uint64_t> d64;
@@ -77,13 +77,11 @@ size_t FindDigestTyped(const void* before_bytes, const void* after_bytes, size_t
     const auto* old_words = reinterpret_cast<const uint64_t*>(before + i);
     const auto* new_words = reinterpret_cast<const uint64_t*>(after + i);
     // The hardware's prefetchers stop at page ends; two streams with work between them feel that.
-    const auto* old_ahead = reinterpret_cast<const uint8_t*>(old_words) + kNearAhead;
-    const auto* new_ahead = reinterpret_cast<const uint8_t*>(new_words) + after_ahead;
-    hwy::Prefetch(old_ahead);
-    hwy::Prefetch(new_ahead);
-    if constexpr (kWords > 8) {
-      hwy::Prefetch(old_ahead + 64);
-      hwy::Prefetch(new_ahead + 64);
+    const auto* old_ahead = reinterpret_cast<const uint8_t*>(old_words) + ReadAhead().distance;
+    for (size_t line = 0; line < kGroup * sizeof(T); line += 64) hwy::Prefetch(old_ahead + line);
+    if (i * sizeof(T) < ahead.bytes) {
+      const auto* new_ahead = reinterpret_cast<const uint8_t*>(new_words) + ahead.distance;
+      for (size_t line = 0; line < kGroup * sizeof(T); line += 64) hwy::Prefetch(new_ahead + line);
     }
     auto difference = hn::Zero(d64);
     for (size_t v = 0; v < vectors; ++v) {
@@ -131,12 +129,12 @@ size_t Find(const void* before, const void* after, size_t units, int unit, uint3
 }
 
 size_t FindDigest(const void* before, const void* after, size_t units, int unit, uint64_t first_word,
-                  uint32_t* positions, RunningDigest& digest, size_t after_ahead) {
+                  uint32_t* positions, RunningDigest& digest, const ReadAhead& ahead) {
   switch (unit) {
-    case 1: return FindDigestTyped<uint8_t>(before, after, units, first_word, positions, digest, after_ahead);
-    case 2: return FindDigestTyped<uint16_t>(before, after, units, first_word, positions, digest, after_ahead);
-    case 4: return FindDigestTyped<uint32_t>(before, after, units, first_word, positions, digest, after_ahead);
-    default: return FindDigestTyped<uint64_t>(before, after, units, first_word, positions, digest, after_ahead);
+    case 1: return FindDigestTyped<uint8_t>(before, after, units, first_word, positions, digest, ahead);
+    case 2: return FindDigestTyped<uint16_t>(before, after, units, first_word, positions, digest, ahead);
+    case 4: return FindDigestTyped<uint32_t>(before, after, units, first_word, positions, digest, ahead);
+    default: return FindDigestTyped<uint64_t>(before, after, units, first_word, positions, digest, ahead);
   }
 }
 
@@ -162,8 +160,9 @@ size_t FindChangesVector(const std::byte* before, const std::byte* after, size_t
   return HWY_DYNAMIC_DISPATCH(Find)(before, after, units, unit, positions);
 }
 size_t FindChangesAndDigestVector(const std::byte* before, const std::byte* after, size_t units, int unit,
-                                  uint64_t first_word, uint32_t* positions, RunningDigest& digest, size_t after_ahead) {
-  return HWY_DYNAMIC_DISPATCH(FindDigest)(before, after, units, unit, first_word, positions, digest, after_ahead);
+                                  uint64_t first_word, uint32_t* positions, RunningDigest& digest,
+                                  const ReadAhead& ahead) {
+  return HWY_DYNAMIC_DISPATCH(FindDigest)(before, after, units, unit, first_word, positions, digest, ahead);
 }
 size_t CountChangesVector(const std::byte* before, const std::byte* after, size_t units, int unit) {
   return HWY_DYNAMIC_DISPATCH(Count)(before, after, units, unit);

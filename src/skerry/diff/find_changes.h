@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "skerry/base/read_ahead.h"
 #include "skerry/tensors/running_digest.h"
 
 namespace skerry {
@@ -18,15 +19,11 @@ size_t FindChanges(const std::byte* before, const std::byte* after, size_t units
 // The specification of FindChanges.
 size_t FindChangesScalar(const std::byte* before, const std::byte* after, size_t units, int unit, uint32_t* positions);
 
-// How far ahead of itself a kernel asks for bytes, in bytes: just enough to hide the memory's latency.
-inline constexpr size_t kNearAhead = 2048;
-
 // FindChanges and, in the same read, the running digest of `before`, whose first byte is byte 8 * first_word of its
-// tensor. `after_ahead`: how far ahead of itself it asks for bytes of `after`; a caller that does other work between
-// calls has the next call's bytes fetched meanwhile.
+// tensor. `ahead`: what it asks for of `after` meanwhile.
 size_t FindChangesAndDigest(const std::byte* before, const std::byte* after, size_t units, int unit,
                             uint64_t first_word, uint32_t* positions, RunningDigest& digest,
-                            size_t after_ahead = kNearAhead);
+                            const ReadAhead& ahead = {});
 
 // Only how many: the plain compare-scan that benches use as their yardstick.
 size_t CountChanges(const std::byte* before, const std::byte* after, size_t units, int unit);

@@ -14,6 +14,9 @@ namespace {
 // A dense block is tried where the sparse one is longer than this part of the raw bytes.
 constexpr uint64_t kDenseWorthTrying = 3;
 
+// A block of so many changes is written by classes without estimating: that costs time, and classes were found to pay.
+constexpr size_t kSurelyMagnitude = 1024;
+
 // What the header of a sparse-magnitude block costs more, for each class.
 constexpr double kBitsPerCount = 10;
 
@@ -76,9 +79,12 @@ RunningDigest BlockEncoder::TakeCell(ByteSpan before, ByteSpan after, std::span<
   std::byte* value_out = changes_.values.data() + had * sizeof(T);
   StepToken* token_out = tokens_.data() + had;
   const auto offset = static_cast<uint32_t>(units_);
+  const size_t ahead_bytes = magnitudes_ != nullptr ? AheadBytes(after.size(), count) : 0;
+  SteppedReadAhead ahead(after.data() + 2 * after.size() - ahead_bytes, ahead_bytes, count);
   RunningDigest moved;
   uint32_t last_word = ~0u;
   for (size_t i = 0; i < count; ++i) {
+    ahead.Step();
     const uint32_t position = positions[i];
     const T old_bits = LoadLe<T>(before.data() + size_t{position} * sizeof(T));
     const T new_bits = LoadLe<T>(after.data() + size_t{position} * sizeof(T));
@@ -99,8 +105,9 @@ void BlockEncoder::Classify(ByteSpan before, ByteSpan after, std::span<const uin
   const bool codes = classes.view().bits == 4;
   rows_.resize(RowsBytes(ElementsIn(before, classes.view()), classes.count()) + kRowSlack);
   ClassCounts first = classed_.members;
-  // The next cell is fetched meanwhile.
-  CountMembers(before, classes, rows_.data(), classed_.members, before.size());
+  const size_t ahead = AheadBytes(before.size(), positions.size());
+  CountMembers(before, classes, rows_.data(), classed_.members,
+               {.distance = before.size(), .bytes = before.size() - ahead});
   if (positions.empty()) return;
   const size_t had = classed_.tokens.size();
   if (codes) {
@@ -117,7 +124,7 @@ void BlockEncoder::Classify(ByteSpan before, ByteSpan after, std::span<const uin
   classed_.class_of.resize(had + positions.size());
   classed_.number_of.resize(had + positions.size());
   NumberMembers(before, classes, rows_.data(), positions, first, classed_.class_of.data() + had,
-                classed_.number_of.data() + had);
+                classed_.number_of.data() + had, ByteSpan(before.data() + 2 * before.size() - ahead, ahead));
   for (size_t i = 0; i < positions.size(); ++i) {
     StepToken& token = classed_.tokens[had + i];
     const SymbolTable& table = magnitudes_->values(classed_.class_of[had + i]);
@@ -171,7 +178,8 @@ Result<EncodedBlock> BlockEncoder::Close(const std::function<Result<Bytes>()>& r
   const auto unit = static_cast<uint64_t>(changes_.unit);
   EncodedBlock block;
   block.entry.changed = static_cast<uint32_t>(changed());
-  if (magnitudes_ != nullptr && MagnitudeBits() < FlatBits()) {
+  const bool surely = changed() >= kSurelyMagnitude && magnitudes_ != nullptr && magnitudes_->classes().count() > 1;
+  if (surely || (magnitudes_ != nullptr && MagnitudeBits() < FlatBits())) {
     block.entry.method = Method::kSparseMagnitude;
     EncodeSparseMagnitude(*magnitudes_, classed_, block.payload);
   } else {

@@ -69,16 +69,18 @@ size_t FindMembersScalar(ByteSpan bytes, const MagnitudeClasses& classes, Wanted
   return count;
 }
 
-void CountMembers(ByteSpan bytes, const MagnitudeClasses& classes, uint8_t* rows, ClassCounts& counts, size_t ahead) {
+void CountMembers(ByteSpan bytes, const MagnitudeClasses& classes, uint8_t* rows, ClassCounts& counts,
+                  const ReadAhead& ahead) {
   if (SimdIsScalar()) return CountMembersScalar(bytes, classes, rows, counts);
   CountMembersVector(bytes.data(), ElementsIn(bytes, classes.view()), classes, rows, counts, ahead);
 }
 
 void NumberMembers(ByteSpan bytes, const MagnitudeClasses& classes, const uint8_t* rows,
-                   std::span<const uint32_t> positions, ClassCounts& first, uint8_t* class_of, uint32_t* number_of) {
+                   std::span<const uint32_t> positions, ClassCounts& first, uint8_t* class_of, uint32_t* number_of,
+                   ByteSpan next) {
   if (SimdIsScalar()) return NumberMembersScalar(bytes, classes, positions, first, class_of, number_of);
   NumberMembersVector(bytes.data(), ElementsIn(bytes, classes.view()), classes, rows, positions, first, class_of,
-                      number_of);
+                      number_of, next);
 }
 
 size_t FindMembers(ByteSpan bytes, const MagnitudeClasses& classes, const uint8_t* rows, WantedMembers& wanted,

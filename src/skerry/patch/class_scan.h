@@ -9,7 +9,7 @@
 #include <span>
 
 #include "skerry/base/bytes.h"
-#include "skerry/diff/find_changes.h"
+#include "skerry/base/read_ahead.h"
 #include "skerry/patch/magnitude_classes.h"
 
 namespace skerry {
@@ -32,14 +32,16 @@ inline size_t RowsBytes(size_t elements, int classes) {
 using ClassCounts = std::array<uint32_t, kMaxClasses>;
 
 // Writes the rows of the elements in `bytes` and adds to `counts` how many are of each class.
-// `ahead`: how far ahead of itself it asks for bytes (see FindChangesAndDigest).
+// `ahead`: what it asks for meanwhile.
 void CountMembers(ByteSpan bytes, const MagnitudeClasses& classes, uint8_t* rows, ClassCounts& counts,
-                  size_t ahead = kNearAhead);
+                  const ReadAhead& ahead = {});
 
 // For each of the rising `positions` among the elements in `bytes`, whose rows are `rows`: its class and its number in
-// it. `first` holds the number of the first member of each class here, and is moved behind the last one.
+// it. `first` holds the number of the first member of each class here, and is moved behind the last one. Asks the cache
+// for `next` meanwhile, which need not exist.
 void NumberMembers(ByteSpan bytes, const MagnitudeClasses& classes, const uint8_t* rows,
-                   std::span<const uint32_t> positions, ClassCounts& first, uint8_t* class_of, uint32_t* number_of);
+                   std::span<const uint32_t> positions, ClassCounts& first, uint8_t* class_of, uint32_t* number_of,
+                   ByteSpan next = {});
 
 // Wanted members of all classes, by class and number, and what belongs to each.
 struct WantedMembers {

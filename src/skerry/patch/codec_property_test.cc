@@ -130,7 +130,7 @@ void GivesBackWhateverChanges(DType dtype) {
     }
   }
   RC_LOG() << sink.bytes().size() << " bytes for " << raw << std::endl;
-  RC_ASSERT(sink.bytes().size() <= raw + raw / 100 + 1024);
+  RC_ASSERT(sink.bytes().size() <= MostPatchBytes(raw));
   RC_ASSERT(patch.info().changed == changed);
   if (options.level == Level::kFast) RC_ASSERT(patch.head().magnitudes.empty());
   // The same bytes for any number of threads and instruction set.

@@ -136,7 +136,7 @@ void AddTotals(RowSums& sums, ClassCounts& counts) {
 
 template <int kClasses, typename T>
 void CountTyped(const std::byte* data, size_t elements, bool codes, const MagnitudeClasses& classes, uint8_t* rows,
-                ClassCounts& counts, size_t ahead) {
+                ClassCounts& counts, const ReadAhead& ahead) {
   const Bounds<T> bounds(classes);
   const hn::CappedTag<int8_t, kGroup> d8;
   HWY_ALIGN T buffer[kGroup];
@@ -145,8 +145,9 @@ void CountTyped(const std::byte* data, size_t elements, bool codes, const Magnit
   const auto count_all = [&](auto count_group) HWY_ATTR {
     for (size_t g = 0; g < groups; ++g, rows += kClasses) {
       const T* group = GroupAt(data, g, elements, codes, buffer);
-      for (size_t line = 0; line < kGroup * sizeof(T); line += 64) {
-        hwy::Prefetch(reinterpret_cast<const uint8_t*>(group) + ahead + line);
+      if (g * kGroup * sizeof(T) < ahead.bytes) {
+        const auto* next = reinterpret_cast<const uint8_t*>(group) + ahead.distance;
+        for (size_t line = 0; line < kGroup * sizeof(T); line += 64) hwy::Prefetch(next + line);
       }
       RowWords words = count_group(group);
       // Members of class c are those above its bound but not above the next one: no byte borrows from the next.
@@ -181,7 +182,7 @@ void CountTyped(const std::byte* data, size_t elements, bool codes, const Magnit
 
 template <typename T>
 void CountForView(const std::byte* data, size_t elements, const MagnitudeClasses& classes, uint8_t* rows,
-                  ClassCounts& counts, size_t ahead) {
+                  ClassCounts& counts, const ReadAhead& ahead) {
   const bool codes = classes.view().bits == 4;
   switch (RowBytes(classes.count())) {
     case 4: return CountTyped<4, T>(data, elements, codes, classes, rows, counts, ahead);
@@ -192,7 +193,7 @@ void CountForView(const std::byte* data, size_t elements, const MagnitudeClasses
 }
 
 void CountMembers(const std::byte* data, size_t elements, const MagnitudeClasses& classes, uint8_t* rows,
-                  ClassCounts& counts, size_t ahead) {
+                  ClassCounts& counts, const ReadAhead& ahead) {
   switch (classes.view().bits) {
     case 4:
     case 8: return CountForView<int8_t>(data, elements, classes, rows, counts, ahead);
@@ -209,7 +210,7 @@ namespace skerry {
 HWY_EXPORT(CountMembers);
 
 void CountMembersVector(const std::byte* data, size_t elements, const MagnitudeClasses& classes, uint8_t* rows,
-                        ClassCounts& counts, size_t ahead) {
+                        ClassCounts& counts, const ReadAhead& ahead) {
   HWY_DYNAMIC_DISPATCH(CountMembers)(data, elements, classes, rows, counts, ahead);
 }
 

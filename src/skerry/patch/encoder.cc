@@ -16,7 +16,7 @@ namespace {
 constexpr int64_t kNoBase = -1;
 
 // The survey looks at every k-th cell of a dtype, so that it reads at most about this many.
-constexpr uint64_t kSurveyCells = 256;
+constexpr uint64_t kSurveyCells = 128;
 
 // Units of one tensor; the ordinal in the base is kNoBase where the base has not got it.
 struct TaskRun {
@@ -78,6 +78,7 @@ std::vector<Cell> CellsOfTask(const Task& task) {
 struct CellBuffers {
   Bytes before, after, between;
   std::vector<uint32_t> positions = std::vector<uint32_t>(kCellUnits + 64);  // and the kernel's slack
+  size_t last_changed = 0;                                                   // positions found in the last cell
 };
 
 class Encoder {
@@ -229,10 +230,15 @@ Result<size_t> Encoder::Compare(DType dtype, Cell& cell, CellBuffers& buffers, E
     return FindChanges(cell.before.data(), cell.after.data(), cell.units, unit, buffers.positions.data());
   }
   RunningDigest digest;
-  // Counting members of classes will fetch the next cell of the base.
-  const size_t after_ahead = magnitudes_.count(dtype) != 0 ? cell.after.size() : kNearAhead;
+  // Adding the cell to a block will ask for the next cell of the base, and for a part of the target's.
+  ReadAhead ahead;
+  if (magnitudes_.count(dtype) != 0) {
+    const size_t bytes = cell.after.size();
+    ahead = {.distance = bytes, .bytes = bytes - BlockEncoder::AheadBytes(bytes, buffers.last_changed)};
+  }
   const size_t changed = FindChangesAndDigest(cell.before.data(), cell.after.data(), cell.units, unit, cell.first_word,
-                                              buffers.positions.data(), digest, after_ahead);
+                                              buffers.positions.data(), digest, ahead);
+  buffers.last_changed = changed;
   tensor.base += digest;
   tensor.target += digest;
   return changed;

@@ -92,9 +92,11 @@ void SumRows(const uint8_t* rows, size_t stride, size_t groups, uint16_t* HWY_RE
 
 template <typename T>
 void NumberTyped(const std::byte* data, size_t elements, const MagnitudeClasses& classes, const uint8_t* rows,
-                 std::span<const uint32_t> positions, ClassCounts& first, uint8_t* class_of, uint32_t* number_of) {
+                 std::span<const uint32_t> positions, ClassCounts& first, uint8_t* class_of, uint32_t* number_of,
+                 ByteSpan next) {
 #if HWY_TARGET == HWY_SCALAR
   (void)rows;
+  (void)next;
   NumberMembersScalar({data, elements * static_cast<size_t>(classes.view().bits) / 8}, classes, positions, first,
                       class_of, number_of);
 #else
@@ -105,11 +107,13 @@ void NumberTyped(const std::byte* data, size_t elements, const MagnitudeClasses&
   // So many groups at a time that the members before each fit into 16 bits.
   constexpr size_t kChunkGroups = 512;
   HWY_ALIGN uint16_t before[kChunkGroups * kMaxClasses];
+  SteppedReadAhead ahead(next.data(), next.size(), positions.size());
   size_t i = 0;
   for (size_t chunk = 0; chunk * kGroup < elements; chunk += kChunkGroups) {
     const size_t groups = std::min(kChunkGroups, (elements + kGroup - 1) / kGroup - chunk);
     SumRows(rows + chunk * stride, stride, groups, before);
     for (; i < positions.size() && positions[i] < (chunk + groups) * kGroup; ++i) {
+      ahead.Step();
       const size_t g = positions[i] / kGroup, bit = positions[i] % kGroup;
       const T* group = GroupAt(data, g, elements, codes, buffer);
       T element;
@@ -117,11 +121,15 @@ void NumberTyped(const std::byte* data, size_t elements, const MagnitudeClasses&
       std::memcpy(&element, reinterpret_cast<const std::byte*>(group) + bit * sizeof(T), sizeof(T));
       const auto c = static_cast<size_t>(bounds.ClassOf(element));
       class_of[i] = static_cast<uint8_t>(c);
-      const GroupBits bits = ClassBits(group, bounds, c);
-      const uint64_t half = bit < kHalf ? bits.low : bits.high;
-      const int below =
-          std::popcount(half & ((uint64_t{1} << bit % kHalf) - 1)) + (bit < kHalf ? 0 : std::popcount(bits.low));
-      number_of[i] = first[c] + before[(g - chunk) * kMaxClasses + c] + static_cast<uint32_t>(below);
+      // Looks at the half with the element only: of the other one it takes what the row says.
+      const size_t half = bit / kHalf * kHalf, left = elements - g * kGroup - half;
+      uint64_t bits = HalfClassBits(group + half, bounds, c);
+      if (left < kHalf) bits &= (uint64_t{1} << left) - 1;  // padding is of class 0
+      const uint64_t lower = (uint64_t{1} << bit % kHalf) - 1;
+      const int below = std::popcount(bits & lower);
+      const int rest = rows[g * stride + c] - std::popcount(bits & ~lower);
+      number_of[i] =
+          first[c] + before[(g - chunk) * kMaxClasses + c] + static_cast<uint32_t>(bit < kHalf ? below : rest);
     }
     const uint8_t* last = rows + (chunk + groups - 1) * stride;
     for (size_t c = 0; c < stride; ++c) first[c] += before[(groups - 1) * kMaxClasses + c] + uint32_t{last[c]};
@@ -130,9 +138,10 @@ void NumberTyped(const std::byte* data, size_t elements, const MagnitudeClasses&
 }
 
 void NumberMembers(const std::byte* data, size_t elements, const MagnitudeClasses& classes, const uint8_t* rows,
-                   std::span<const uint32_t> positions, ClassCounts& first, uint8_t* class_of, uint32_t* number_of) {
+                   std::span<const uint32_t> positions, ClassCounts& first, uint8_t* class_of, uint32_t* number_of,
+                   ByteSpan next) {
   const auto number = [&](auto type) {
-    NumberTyped<decltype(type)>(data, elements, classes, rows, positions, first, class_of, number_of);
+    NumberTyped<decltype(type)>(data, elements, classes, rows, positions, first, class_of, number_of, next);
   };
   switch (classes.view().bits) {
     case 4:
@@ -280,8 +289,8 @@ HWY_EXPORT(FindMembers);
 
 void NumberMembersVector(const std::byte* data, size_t elements, const MagnitudeClasses& classes, const uint8_t* rows,
                          std::span<const uint32_t> positions, ClassCounts& first, uint8_t* class_of,
-                         uint32_t* number_of) {
-  HWY_DYNAMIC_DISPATCH(NumberMembers)(data, elements, classes, rows, positions, first, class_of, number_of);
+                         uint32_t* number_of, ByteSpan next) {
+  HWY_DYNAMIC_DISPATCH(NumberMembers)(data, elements, classes, rows, positions, first, class_of, number_of, next);
 }
 size_t FindMembersVector(const std::byte* data, size_t elements, const MagnitudeClasses& classes, const uint8_t* rows,
                          WantedMembers& wanted, uint32_t first_position, uint32_t* positions, uint32_t* payloads) {
