@@ -35,11 +35,6 @@ double StepBits(const SymbolCounts& counts, const SymbolTable& table, int value_
   return bits;
 }
 
-// The token as `table` can code it.
-StepToken Fit(const StepToken& token, const SymbolTable& table, uint64_t new_bits, int value_bits) {
-  return table.frequency(token.symbol) != 0 ? token : EscapedToken(new_bits, value_bits);
-}
-
 uint64_t LoadUnit(const std::byte* at, size_t unit) {
   uint64_t value = 0;
   std::memcpy(&value, at, unit);
@@ -48,7 +43,9 @@ uint64_t LoadUnit(const std::byte* at, size_t unit) {
 
 uint64_t WordAt(ByteSpan bytes, uint32_t word) {
   const size_t at = size_t{word} * 8;
-  return LoadUnit(bytes.data() + at, std::min<size_t>(8, bytes.size() - at));
+  if (at + 8 <= bytes.size()) [[likely]]
+    return LoadLe<uint64_t>(bytes.data() + at);
+  return LoadUnit(bytes.data() + at, bytes.size() - at);
 }
 
 }  // namespace
@@ -185,7 +182,9 @@ Result<EncodedBlock> BlockEncoder::Close(const std::function<Result<Bytes>()>& r
   } else {
     block.entry.method = Method::kSparseFlat;
     for (size_t i = 0; i < tokens_.size(); ++i) {
-      tokens_[i] = Fit(tokens_[i], *values_, LoadUnit(changes_.values.data() + i * unit, unit), 8 * changes_.unit);
+      if (values_->frequency(tokens_[i].symbol) != 0) [[likely]]
+        continue;
+      tokens_[i] = EscapedToken(LoadUnit(changes_.values.data() + i * unit, unit), 8 * changes_.unit);
     }
     EncodeSparseFlat(units_, changes_.positions, tokens_, *values_, block.payload);
   }

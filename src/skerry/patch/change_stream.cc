@@ -84,7 +84,8 @@ void EncodeStrands(std::span<const Strand> strands, Bytes& out) {
   writer.Raw(raw);
 }
 
-Status DecodeStrands(ByteSpan payload, std::span<const StrandShape> strands, int value_bits, DecodedSteps& steps) {
+Status DecodeStrands(ByteSpan payload, std::span<const StrandShape> strands, int value_bits, DecodedSteps& steps,
+                     const MemberBytes& bytes) {
   thread_local std::vector<uint16_t> words;
   uint64_t count = 0;
   for (const StrandShape& strand : strands) count += strand.changed;
@@ -110,6 +111,8 @@ Status DecodeStrands(ByteSpan payload, std::span<const StrandShape> strands, int
   steps.escaped.clear();
   uint32_t* const members = steps.members.data();
   uint32_t* const ranks = steps.ranks.data();
+  const std::byte* const data = bytes.data;
+  const size_t stride = bytes.stride;
   uint64_t i = 0;
   for (const StrandShape& strand : strands) {
     if (strand.changed == 0) continue;
@@ -135,6 +138,7 @@ Status DecodeStrands(ByteSpan payload, std::span<const StrandShape> strands, int
       const uint64_t member = next + (quotient << low_bits) + bits.Get(low_bits);
       if (member >= limit || !decoder.ok()) [[unlikely]]
         return false;
+      __builtin_prefetch(data + member * stride);
       members[i] = static_cast<uint32_t>(member);
       next = member + 1;
       if (value < 16) [[likely]] {

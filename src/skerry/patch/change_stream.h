@@ -40,9 +40,16 @@ struct DecodedSteps {
 };
 inline constexpr uint32_t kEscapedStep = 1u << 31;  // ranks that travel as steps have at most 19 bits
 
+// Where member m of every strand will be read, at data + m * stride: the cache is asked for it early. Need not exist.
+struct MemberBytes {
+  const std::byte* data = nullptr;
+  size_t stride = 0;
+};
+
 // Decodes what EncodeStrands wrote; `value_bits` is the width of a value. Untrusted: kCorrupt when the payload is not
 // exactly such strands, or a member's number is not below `members`.
-Status DecodeStrands(ByteSpan payload, std::span<const StrandShape> strands, int value_bits, DecodedSteps& steps);
+Status DecodeStrands(ByteSpan payload, std::span<const StrandShape> strands, int value_bits, DecodedSteps& steps,
+                     const MemberBytes& bytes = {});
 
 }  // namespace skerry
 

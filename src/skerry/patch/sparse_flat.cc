@@ -13,7 +13,8 @@ Status DecodeSparseFlat(ByteSpan payload, uint64_t count, DType dtype, const Sym
   thread_local DecodedSteps steps;
   const StrandShape strand{.members = UnitsOf(runs, DTypeUnit(dtype)), .changed = count, .values = &value_table};
   if (count > strand.members) return Fail(Code::kCorrupt, "{} changes among {} units", count, strand.members);
-  SKERRY_TRY(DecodeStrands(payload, {&strand, 1}, 8 * DTypeUnit(dtype), steps));
+  SKERRY_TRY(DecodeStrands(payload, {&strand, 1}, 8 * DTypeUnit(dtype), steps,
+                           {.data = runs.front().bytes.data(), .stride = static_cast<size_t>(DTypeUnit(dtype))}));
   changes.all = false;
   changes.positions.swap(steps.members);
   return TakeSteps(dtype, runs, steps.ranks, steps.escaped, changes, moved);

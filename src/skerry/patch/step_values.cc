@@ -6,8 +6,6 @@
 namespace skerry {
 namespace {
 
-constexpr size_t kAhead = 24;  // changes whose old values are asked for
-
 // The parts of a block's changes that lie in one run.
 struct RunSteps {
   std::span<const uint32_t> positions;  // over all runs
@@ -34,7 +32,6 @@ uint32_t TakeRun(const OldRun& run, const RunSteps& steps, bool sign_magnitude, 
   const uint32_t* const positions = steps.positions.data();
   const uint32_t* const ranks = steps.ranks;
   const size_t count = steps.positions.size();
-  const std::byte* const bytes = run.bytes.data();
   const uint32_t base = steps.base;
   RunningDigest sum;
   uint32_t worst = 0;
@@ -43,7 +40,6 @@ uint32_t TakeRun(const OldRun& run, const RunSteps& steps, bool sign_magnitude, 
     const uint64_t old_word = WordAt(run.bytes, word);
     uint64_t new_word = old_word;
     do {
-      __builtin_prefetch(bytes + size_t{positions[std::min(i + kAhead, count - 1)] - base} * sizeof(T));
       const int shift = static_cast<int>((positions[i] - base) % kPerWord) * kBits;
       const T old_value = static_cast<T>(old_word >> shift);
       T value = AfterStep(old_value, ranks[i], sign_magnitude);
