@@ -37,6 +37,16 @@ void StoreLe(std::byte* to, T value) {
   std::memcpy(to, &value, sizeof value);
 }
 
+// Word `word` of `bytes` as 64-bit words, the last one of which is padded with zeros.
+inline uint64_t WordAt(ByteSpan bytes, size_t word) {
+  const size_t at = word * 8;
+  if (at + 8 <= bytes.size()) [[likely]]
+    return LoadLe<uint64_t>(bytes.data() + at);
+  uint64_t value = 0;
+  std::memcpy(&value, bytes.data() + at, bytes.size() - at);
+  return value;
+}
+
 // Appends little-endian integers, LEB128 varints and raw bytes.
 class ByteWriter {
  public:

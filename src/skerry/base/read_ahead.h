@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 
 namespace skerry {
 
@@ -14,21 +15,24 @@ struct ReadAhead {
   size_t bytes = ~size_t{0};
 };
 
-// Asks for a range bit by bit, in so many steps, into the second-level cache. The range need not exist.
+// Asks for a range bit by bit, in so many steps, into the second-level cache. The range need not exist, so that its
+// places are numbers and not pointers.
 class SteppedReadAhead {
  public:
   SteppedReadAhead(const std::byte* data, size_t bytes, size_t steps)
-      : next_(data), end_(data + bytes), step_((bytes / std::max<size_t>(1, steps) + kLine) / kLine * kLine) {}
+      : next_(reinterpret_cast<uintptr_t>(data)),
+        end_(next_ + bytes),
+        step_((bytes / std::max<size_t>(1, steps) + kLine) / kLine * kLine) {}
 
   void Step() {
-    const std::byte* const stop = std::min(end_, next_ + step_);
-    for (; next_ < stop; next_ += kLine) __builtin_prefetch(next_, 0, 2);
+    const uintptr_t stop = std::min(end_, next_ + step_);
+    for (; next_ < stop; next_ += kLine) __builtin_prefetch(reinterpret_cast<const void*>(next_), 0, 2);
   }
 
  private:
   static constexpr size_t kLine = 64;
-  const std::byte* next_;
-  const std::byte* const end_;
+  uintptr_t next_;
+  const uintptr_t end_;
   const size_t step_;
 };
 

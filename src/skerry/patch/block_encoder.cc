@@ -41,13 +41,6 @@ uint64_t LoadUnit(const std::byte* at, size_t unit) {
   return value;
 }
 
-uint64_t WordAt(ByteSpan bytes, uint32_t word) {
-  const size_t at = size_t{word} * 8;
-  if (at + 8 <= bytes.size()) [[likely]]
-    return LoadLe<uint64_t>(bytes.data() + at);
-  return LoadUnit(bytes.data() + at, bytes.size() - at);
-}
-
 }  // namespace
 
 void BlockEncoder::Begin(DType dtype, const SymbolTable* values, const MagnitudeModel* magnitudes) {

@@ -13,15 +13,6 @@ struct RunSteps {
   uint32_t base;  // first position of the run
 };
 
-uint64_t WordAt(ByteSpan bytes, size_t word) {
-  const size_t at = word * 8;
-  if (at + 8 <= bytes.size()) [[likely]]
-    return LoadLe<uint64_t>(bytes.data() + at);
-  uint64_t value = 0;
-  std::memcpy(&value, bytes.data() + at, bytes.size() - at);
-  return value;
-}
-
 // Changes of one 64-bit word are gathered, and its old and new value mixed once. Returns the ranks or-ed together.
 template <typename T>
 uint32_t TakeRun(const OldRun& run, const RunSteps& steps, bool sign_magnitude, const uint64_t* escaped, std::byte* out,
