@@ -84,12 +84,13 @@ def test_G6_killed_at_any_moment_leaves_old_or_new_and_the_next_run_succeeds(ope
 
 def test_A23_a_kill_between_weight_and_scale_never_shows_one_without_the_other(world, tmp_path):
     shutil.copytree(world.ckpt[0], tmp_path / "here")
-    ran = skerry("apply", tmp_path / "here", world.patch["0-1"], "--in-place",
+    ran = skerry("apply", tmp_path / "here", world.patch["0-1"], "--in-place", "--threads", 1,
                  failpoints="apply.tensors_half_written:kill", expect=None)  # fmt: skip
     assert ran.killed
     weight, scale = "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"
     half = files_of(tmp_path / "here")
-    assert half[weight] != world.files[0][weight] and half[scale] == world.files[0][scale]
+    written = [shard for shard in (weight, scale) if half[shard] != world.files[0][shard]]
+    assert len(written) == 1, "one of the two is there, the other is not"
     only_recover(tmp_path / "here", world)
     assert_same_files(tmp_path / "here", world.files[1])
 

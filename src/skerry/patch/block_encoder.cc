@@ -14,9 +14,6 @@ namespace {
 // A dense block is tried where the sparse one is longer than this part of the raw bytes.
 constexpr uint64_t kDenseWorthTrying = 3;
 
-// A block of so many changes is written by classes without estimating: that costs time, and classes were found to pay.
-constexpr size_t kSurelyMagnitude = 1024;
-
 // What the header of a sparse-magnitude block costs more, for each class.
 constexpr double kBitsPerCount = 10;
 
@@ -168,8 +165,7 @@ Result<EncodedBlock> BlockEncoder::Close(const std::function<Result<Bytes>()>& r
   const auto unit = static_cast<uint64_t>(changes_.unit);
   EncodedBlock block;
   block.entry.changed = static_cast<uint32_t>(changed());
-  const bool surely = changed() >= kSurelyMagnitude && magnitudes_ != nullptr && magnitudes_->classes().count() > 1;
-  if (surely || (magnitudes_ != nullptr && MagnitudeBits() < FlatBits())) {
+  if (magnitudes_ != nullptr && MagnitudeBits() < FlatBits()) {
     block.entry.method = Method::kSparseMagnitude;
     EncodeSparseMagnitude(*magnitudes_, classed_, block.payload);
   } else {
