@@ -61,17 +61,7 @@ Result<PatchedSource::Decoded> PatchedSource::DecodedBlock(size_t index) const {
       return it->second;
     }
   }
-  const PlacedBlock& block = blocks_[index];
-  const auto unit = static_cast<uint64_t>(DTypeUnit(block.dtype));
-  std::vector<Bytes> scratch(block.runs.size());
-  std::vector<ByteSpan> before;
-  for (size_t r = 0; r < block.runs.size() && base_of_[block.runs[r].tensor] >= 0; ++r) {
-    const BlockRun& run = block.runs[r];
-    SKERRY_ASSIGN(const ByteSpan bytes, base_.Read(static_cast<size_t>(base_of_[run.tensor]), run.first_unit * unit,
-                                                   run.units * unit, scratch[r]));
-    before.push_back(bytes);
-  }
-  SKERRY_ASSIGN(std::vector<RunChanges> runs, patch_.Decode(block, target_, before));
+  SKERRY_ASSIGN(std::vector<RunChanges> runs, DecodeBlock(patch_, blocks_[index], base_, base_of_, target_));
   auto decoded = std::make_shared<const std::vector<RunChanges>>(std::move(runs));
   const std::lock_guard lock(mutex_);
   recent_.emplace_front(index, decoded);

@@ -14,6 +14,20 @@ int64_t BaseOf(const Layout& base, const LayoutTensor& tensor) {
   return candidate.dtype == tensor.dtype && candidate.shape == tensor.shape ? at : -1;
 }
 
+Result<std::vector<RunChanges>> DecodeBlock(const Patch& patch, const PlacedBlock& block, const TensorSource& base,
+                                            std::span<const int64_t> base_of, const Layout& target) {
+  const auto unit = static_cast<uint64_t>(DTypeUnit(block.dtype));
+  std::vector<Bytes> scratch(block.runs.size());  // used where the base is not mapped
+  std::vector<ByteSpan> before;
+  for (size_t r = 0; r < block.runs.size() && base_of[block.runs[r].tensor] >= 0; ++r) {
+    const BlockRun& run = block.runs[r];
+    SKERRY_ASSIGN(const ByteSpan bytes, base.Read(static_cast<size_t>(base_of[run.tensor]), run.first_unit * unit,
+                                                  run.units * unit, scratch[r]));
+    before.push_back(bytes);
+  }
+  return patch.Decode(block, target, before);
+}
+
 Result<Layout> TargetLayout(const Patch& patch, const Layout& base) {
   if (!patch.head().layout) {
     if (patch.info().base_layout != patch.info().target_layout) {
@@ -121,16 +135,7 @@ Result<std::vector<RunningDigest>> DecodeVerified(const Patch& patch, const Tens
       blocks.size(), threads,
       [&](size_t i) -> Result<std::vector<RunChanges>> {
         const PlacedBlock& block = blocks[i];
-        const auto unit = static_cast<uint64_t>(DTypeUnit(block.dtype));
-        std::vector<Bytes> scratch(block.runs.size());  // used where the base is not mapped
-        std::vector<ByteSpan> before;
-        for (size_t r = 0; r < block.runs.size() && base_of[block.runs[r].tensor] >= 0; ++r) {
-          const BlockRun& run = block.runs[r];
-          SKERRY_ASSIGN(const ByteSpan bytes, base.Read(static_cast<size_t>(base_of[run.tensor]), run.first_unit * unit,
-                                                        run.units * unit, scratch[r]));
-          before.push_back(bytes);
-        }
-        auto decoded = patch.Decode(block, target, before);
+        auto decoded = DecodeBlock(patch, block, base, base_of, target);
         progress.Advance(block.entry.changed);
         return decoded;
       },

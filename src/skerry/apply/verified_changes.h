@@ -16,6 +16,10 @@ namespace skerry {
 // The base's tensor that has the name, dtype and shape of `tensor`, or -1.
 int64_t BaseOf(const Layout& base, const LayoutTensor& tensor);
 
+// Decodes a block against the base, whose ordinals `base_of` gives for the target's (-1: it has not got the tensor).
+Result<std::vector<RunChanges>> DecodeBlock(const Patch& patch, const PlacedBlock& block, const TensorSource& base,
+                                            std::span<const int64_t> base_of, const Layout& target);
+
 // The layout that the patch leads to: its own where it carries one, else the base's.
 Result<Layout> TargetLayout(const Patch& patch, const Layout& base);
 

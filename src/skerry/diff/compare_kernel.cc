@@ -18,6 +18,7 @@ HWY_BEFORE_NAMESPACE();
 namespace skerry::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
+constexpr size_t kPrefetchBytes = 2048;
 constexpr size_t kGroup = 64;  // units a step: one bit each in a 64-bit word
 
 // Bit i is set where unit i of the group differs.
@@ -64,7 +65,7 @@ size_t FindTyped(const void* before_bytes, const void* after_bytes, size_t units
 // The same, digesting the old bytes on the way: the loads are shared, and the mixing hides behind the memory's latency.
 template <typename T>
 size_t FindDigestTyped(const void* before_bytes, const void* after_bytes, size_t units, uint64_t first_word,
-                       uint32_t* HWY_RESTRICT positions, RunningDigest& digest, const ReadAhead& ahead) {
+                       uint32_t* HWY_RESTRICT positions, RunningDigest& digest) {
   const auto* before = static_cast<const T*>(before_bytes);
   const auto* after = static_cast<const T*>(after_bytes);
   const hn::ScalableTag<uint64_t> d64;
@@ -77,11 +78,9 @@ size_t FindDigestTyped(const void* before_bytes, const void* after_bytes, size_t
     const auto* old_words = reinterpret_cast<const uint64_t*>(before + i);
     const auto* new_words = reinterpret_cast<const uint64_t*>(after + i);
     // The hardware's prefetchers stop at page ends; two streams with work between them feel that.
-    const auto* old_ahead = reinterpret_cast<const uint8_t*>(old_words) + ReadAhead().distance;
-    for (size_t line = 0; line < kGroup * sizeof(T); line += 64) hwy::Prefetch(old_ahead + line);
-    if (i * sizeof(T) < ahead.bytes) {
-      const auto* new_ahead = reinterpret_cast<const uint8_t*>(new_words) + ahead.distance;
-      for (size_t line = 0; line < kGroup * sizeof(T); line += 64) hwy::Prefetch(new_ahead + line);
+    for (size_t line = kPrefetchBytes; line < kPrefetchBytes + kGroup * sizeof(T); line += 64) {
+      hwy::Prefetch(reinterpret_cast<const uint8_t*>(old_words) + line);
+      hwy::Prefetch(reinterpret_cast<const uint8_t*>(new_words) + line);
     }
     auto difference = hn::Zero(d64);
     for (size_t v = 0; v < vectors; ++v) {
@@ -129,12 +128,12 @@ size_t Find(const void* before, const void* after, size_t units, int unit, uint3
 }
 
 size_t FindDigest(const void* before, const void* after, size_t units, int unit, uint64_t first_word,
-                  uint32_t* positions, RunningDigest& digest, const ReadAhead& ahead) {
+                  uint32_t* positions, RunningDigest& digest) {
   switch (unit) {
-    case 1: return FindDigestTyped<uint8_t>(before, after, units, first_word, positions, digest, ahead);
-    case 2: return FindDigestTyped<uint16_t>(before, after, units, first_word, positions, digest, ahead);
-    case 4: return FindDigestTyped<uint32_t>(before, after, units, first_word, positions, digest, ahead);
-    default: return FindDigestTyped<uint64_t>(before, after, units, first_word, positions, digest, ahead);
+    case 1: return FindDigestTyped<uint8_t>(before, after, units, first_word, positions, digest);
+    case 2: return FindDigestTyped<uint16_t>(before, after, units, first_word, positions, digest);
+    case 4: return FindDigestTyped<uint32_t>(before, after, units, first_word, positions, digest);
+    default: return FindDigestTyped<uint64_t>(before, after, units, first_word, positions, digest);
   }
 }
 
@@ -160,9 +159,8 @@ size_t FindChangesVector(const std::byte* before, const std::byte* after, size_t
   return HWY_DYNAMIC_DISPATCH(Find)(before, after, units, unit, positions);
 }
 size_t FindChangesAndDigestVector(const std::byte* before, const std::byte* after, size_t units, int unit,
-                                  uint64_t first_word, uint32_t* positions, RunningDigest& digest,
-                                  const ReadAhead& ahead) {
-  return HWY_DYNAMIC_DISPATCH(FindDigest)(before, after, units, unit, first_word, positions, digest, ahead);
+                                  uint64_t first_word, uint32_t* positions, RunningDigest& digest) {
+  return HWY_DYNAMIC_DISPATCH(FindDigest)(before, after, units, unit, first_word, positions, digest);
 }
 size_t CountChangesVector(const std::byte* before, const std::byte* after, size_t units, int unit) {
   return HWY_DYNAMIC_DISPATCH(Count)(before, after, units, unit);

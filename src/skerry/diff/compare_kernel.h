@@ -5,15 +5,13 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "skerry/base/read_ahead.h"
 #include "skerry/tensors/running_digest.h"
 
 namespace skerry {
 
 size_t FindChangesVector(const std::byte* before, const std::byte* after, size_t units, int unit, uint32_t* positions);
 size_t FindChangesAndDigestVector(const std::byte* before, const std::byte* after, size_t units, int unit,
-                                  uint64_t first_word, uint32_t* positions, RunningDigest& digest,
-                                  const ReadAhead& ahead);
+                                  uint64_t first_word, uint32_t* positions, RunningDigest& digest);
 size_t CountChangesVector(const std::byte* before, const std::byte* after, size_t units, int unit);
 
 }  // namespace skerry

@@ -37,12 +37,12 @@ size_t FindChanges(const std::byte* before, const std::byte* after, size_t units
 }
 
 size_t FindChangesAndDigest(const std::byte* before, const std::byte* after, size_t units, int unit,
-                            uint64_t first_word, uint32_t* positions, RunningDigest& digest, const ReadAhead& ahead) {
+                            uint64_t first_word, uint32_t* positions, RunningDigest& digest) {
   if (SimdIsScalar()) {
     digest = DigestWordsScalar({before, units * static_cast<size_t>(unit)}, first_word);
     return FindChangesScalar(before, after, units, unit, positions);
   }
-  return FindChangesAndDigestVector(before, after, units, unit, first_word, positions, digest, ahead);
+  return FindChangesAndDigestVector(before, after, units, unit, first_word, positions, digest);
 }
 
 size_t CountChanges(const std::byte* before, const std::byte* after, size_t units, int unit) {

@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "skerry/base/read_ahead.h"
 #include "skerry/tensors/running_digest.h"
 
 namespace skerry {
@@ -20,10 +19,9 @@ size_t FindChanges(const std::byte* before, const std::byte* after, size_t units
 size_t FindChangesScalar(const std::byte* before, const std::byte* after, size_t units, int unit, uint32_t* positions);
 
 // FindChanges and, in the same read, the running digest of `before`, whose first byte is byte 8 * first_word of its
-// tensor. `ahead`: what it asks for of `after` meanwhile.
+// tensor.
 size_t FindChangesAndDigest(const std::byte* before, const std::byte* after, size_t units, int unit,
-                            uint64_t first_word, uint32_t* positions, RunningDigest& digest,
-                            const ReadAhead& ahead = {});
+                            uint64_t first_word, uint32_t* positions, RunningDigest& digest);
 
 // Only how many: the plain compare-scan that benches use as their yardstick.
 size_t CountChanges(const std::byte* before, const std::byte* after, size_t units, int unit);

@@ -66,12 +66,9 @@ RunningDigest BlockEncoder::TakeCell(ByteSpan before, ByteSpan after, std::span<
   std::byte* value_out = changes_.values.data() + had * sizeof(T);
   StepToken* token_out = tokens_.data() + had;
   const auto offset = static_cast<uint32_t>(units_);
-  const size_t ahead_bytes = magnitudes_ != nullptr ? AheadBytes(after.size(), count) : 0;
-  SteppedReadAhead ahead(after.data() + 2 * after.size() - ahead_bytes, ahead_bytes, count);
   RunningDigest moved;
   uint32_t last_word = ~0u;
   for (size_t i = 0; i < count; ++i) {
-    ahead.Step();
     const uint32_t position = positions[i];
     const T old_bits = LoadLe<T>(before.data() + size_t{position} * sizeof(T));
     const T new_bits = LoadLe<T>(after.data() + size_t{position} * sizeof(T));
@@ -92,9 +89,7 @@ void BlockEncoder::Classify(ByteSpan before, ByteSpan after, std::span<const uin
   const bool codes = classes.view().bits == 4;
   rows_.resize(RowsBytes(ElementsIn(before, classes.view()), classes.count()) + kRowSlack);
   ClassCounts first = classed_.members;
-  const size_t ahead = AheadBytes(before.size(), positions.size());
-  CountMembers(before, classes, rows_.data(), classed_.members,
-               {.distance = before.size(), .bytes = before.size() - ahead});
+  CountMembers(before, classes, rows_.data(), classed_.members);
   if (positions.empty()) return;
   const size_t had = classed_.tokens.size();
   if (codes) {
@@ -111,7 +106,7 @@ void BlockEncoder::Classify(ByteSpan before, ByteSpan after, std::span<const uin
   classed_.class_of.resize(had + positions.size());
   classed_.number_of.resize(had + positions.size());
   NumberMembers(before, classes, rows_.data(), positions, first, classed_.class_of.data() + had,
-                classed_.number_of.data() + had, ByteSpan(before.data() + 2 * before.size() - ahead, ahead));
+                classed_.number_of.data() + had);
   for (size_t i = 0; i < positions.size(); ++i) {
     StepToken& token = classed_.tokens[had + i];
     const SymbolTable& table = magnitudes_->values(classed_.class_of[had + i]);

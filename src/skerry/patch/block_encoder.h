@@ -2,7 +2,6 @@
 #ifndef SKERRY_PATCH_BLOCK_ENCODER_H_
 #define SKERRY_PATCH_BLOCK_ENCODER_H_
 
-#include <algorithm>
 #include <functional>
 #include <span>
 #include <vector>
@@ -30,11 +29,6 @@ class BlockEncoder {
   // the tensor's running digest.
   RunningDigest AddCell(ByteSpan before, ByteSpan after, std::span<const uint32_t> positions, uint64_t first_word);
 
-  // How much of the next cell, from its end, AddCell asks the cache for, both of `before` and of `after`: its work for
-  // each change leaves the memory idle. The kernels ask for the rest.
-  static size_t AheadBytes(size_t cell_bytes, size_t changed) {
-    return std::min(cell_bytes / 2, changed * kAheadPerChange) / 64 * 64;
-  }
   uint64_t units() const { return units_; }
   size_t changed() const { return changes_.positions.size(); }
 
@@ -46,8 +40,6 @@ class BlockEncoder {
   static EncodedBlock Whole(DType dtype, Bytes after);
 
  private:
-  static constexpr size_t kAheadPerChange = 192;
-
   template <typename T>
   RunningDigest TakeCell(ByteSpan before, ByteSpan after, std::span<const uint32_t> positions, uint64_t first_word);
   void Classify(ByteSpan before, ByteSpan after, std::span<const uint32_t> positions);

@@ -69,18 +69,16 @@ size_t FindMembersScalar(ByteSpan bytes, const MagnitudeClasses& classes, Wanted
   return count;
 }
 
-void CountMembers(ByteSpan bytes, const MagnitudeClasses& classes, uint8_t* rows, ClassCounts& counts,
-                  const ReadAhead& ahead) {
+void CountMembers(ByteSpan bytes, const MagnitudeClasses& classes, uint8_t* rows, ClassCounts& counts) {
   if (SimdIsScalar()) return CountMembersScalar(bytes, classes, rows, counts);
-  CountMembersVector(bytes.data(), ElementsIn(bytes, classes.view()), classes, rows, counts, ahead);
+  CountMembersVector(bytes.data(), ElementsIn(bytes, classes.view()), classes, rows, counts);
 }
 
 void NumberMembers(ByteSpan bytes, const MagnitudeClasses& classes, const uint8_t* rows,
-                   std::span<const uint32_t> positions, ClassCounts& first, uint8_t* class_of, uint32_t* number_of,
-                   ByteSpan next) {
+                   std::span<const uint32_t> positions, ClassCounts& first, uint8_t* class_of, uint32_t* number_of) {
   if (SimdIsScalar()) return NumberMembersScalar(bytes, classes, positions, first, class_of, number_of);
   NumberMembersVector(bytes.data(), ElementsIn(bytes, classes.view()), classes, rows, positions, first, class_of,
-                      number_of, next);
+                      number_of);
 }
 
 size_t FindMembers(ByteSpan bytes, const MagnitudeClasses& classes, const uint8_t* rows, WantedMembers& wanted,

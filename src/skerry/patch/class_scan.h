@@ -9,7 +9,6 @@
 #include <span>
 
 #include "skerry/base/bytes.h"
-#include "skerry/base/read_ahead.h"
 #include "skerry/patch/magnitude_classes.h"
 
 namespace skerry {
@@ -32,16 +31,12 @@ inline size_t RowsBytes(size_t elements, int classes) {
 using ClassCounts = std::array<uint32_t, kMaxClasses>;
 
 // Writes the rows of the elements in `bytes` and adds to `counts` how many are of each class.
-// `ahead`: what it asks for meanwhile.
-void CountMembers(ByteSpan bytes, const MagnitudeClasses& classes, uint8_t* rows, ClassCounts& counts,
-                  const ReadAhead& ahead = {});
+void CountMembers(ByteSpan bytes, const MagnitudeClasses& classes, uint8_t* rows, ClassCounts& counts);
 
 // For each of the rising `positions` among the elements in `bytes`, whose rows are `rows`: its class and its number in
-// it. `first` holds the number of the first member of each class here, and is moved behind the last one. Asks the cache
-// for `next` meanwhile, which need not exist.
+// it. `first` holds the number of the first member of each class here, and is moved behind the last one.
 void NumberMembers(ByteSpan bytes, const MagnitudeClasses& classes, const uint8_t* rows,
-                   std::span<const uint32_t> positions, ClassCounts& first, uint8_t* class_of, uint32_t* number_of,
-                   ByteSpan next = {});
+                   std::span<const uint32_t> positions, ClassCounts& first, uint8_t* class_of, uint32_t* number_of);
 
 // Wanted members of all classes, by class and number, and what belongs to each.
 struct WantedMembers {

@@ -13,6 +13,8 @@ HWY_BEFORE_NAMESPACE();
 namespace skerry::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
+constexpr size_t kPrefetchBytes = 2048;  // as in diff/compare_kernel.cc
+
 // Bytes of a row in two words.
 struct RowWords {
   uint64_t low, high;
@@ -136,7 +138,7 @@ void AddTotals(RowSums& sums, ClassCounts& counts) {
 
 template <int kClasses, typename T>
 void CountTyped(const std::byte* data, size_t elements, bool codes, const MagnitudeClasses& classes, uint8_t* rows,
-                ClassCounts& counts, const ReadAhead& ahead) {
+                ClassCounts& counts) {
   const Bounds<T> bounds(classes);
   const hn::CappedTag<int8_t, kGroup> d8;
   HWY_ALIGN T buffer[kGroup];
@@ -145,9 +147,8 @@ void CountTyped(const std::byte* data, size_t elements, bool codes, const Magnit
   const auto count_all = [&](auto count_group) HWY_ATTR {
     for (size_t g = 0; g < groups; ++g, rows += kClasses) {
       const T* group = GroupAt(data, g, elements, codes, buffer);
-      if (g * kGroup * sizeof(T) < ahead.bytes) {
-        const auto* next = reinterpret_cast<const uint8_t*>(group) + ahead.distance;
-        for (size_t line = 0; line < kGroup * sizeof(T); line += 64) hwy::Prefetch(next + line);
+      for (size_t line = 0; line < kGroup * sizeof(T); line += 64) {
+        hwy::Prefetch(reinterpret_cast<const uint8_t*>(group) + kPrefetchBytes + line);
       }
       RowWords words = count_group(group);
       // Members of class c are those above its bound but not above the next one: no byte borrows from the next.
@@ -182,24 +183,24 @@ void CountTyped(const std::byte* data, size_t elements, bool codes, const Magnit
 
 template <typename T>
 void CountForView(const std::byte* data, size_t elements, const MagnitudeClasses& classes, uint8_t* rows,
-                  ClassCounts& counts, const ReadAhead& ahead) {
+                  ClassCounts& counts) {
   const bool codes = classes.view().bits == 4;
   switch (RowBytes(classes.count())) {
-    case 4: return CountTyped<4, T>(data, elements, codes, classes, rows, counts, ahead);
-    case 8: return CountTyped<8, T>(data, elements, codes, classes, rows, counts, ahead);
-    case 12: return CountTyped<12, T>(data, elements, codes, classes, rows, counts, ahead);
-    default: return CountTyped<16, T>(data, elements, codes, classes, rows, counts, ahead);
+    case 4: return CountTyped<4, T>(data, elements, codes, classes, rows, counts);
+    case 8: return CountTyped<8, T>(data, elements, codes, classes, rows, counts);
+    case 12: return CountTyped<12, T>(data, elements, codes, classes, rows, counts);
+    default: return CountTyped<16, T>(data, elements, codes, classes, rows, counts);
   }
 }
 
 void CountMembers(const std::byte* data, size_t elements, const MagnitudeClasses& classes, uint8_t* rows,
-                  ClassCounts& counts, const ReadAhead& ahead) {
+                  ClassCounts& counts) {
   switch (classes.view().bits) {
     case 4:
-    case 8: return CountForView<int8_t>(data, elements, classes, rows, counts, ahead);
-    case 16: return CountForView<int16_t>(data, elements, classes, rows, counts, ahead);
-    case 32: return CountForView<int32_t>(data, elements, classes, rows, counts, ahead);
-    default: return CountForView<int64_t>(data, elements, classes, rows, counts, ahead);
+    case 8: return CountForView<int8_t>(data, elements, classes, rows, counts);
+    case 16: return CountForView<int16_t>(data, elements, classes, rows, counts);
+    case 32: return CountForView<int32_t>(data, elements, classes, rows, counts);
+    default: return CountForView<int64_t>(data, elements, classes, rows, counts);
   }
 }
 }  // namespace skerry::HWY_NAMESPACE
@@ -210,8 +211,8 @@ namespace skerry {
 HWY_EXPORT(CountMembers);
 
 void CountMembersVector(const std::byte* data, size_t elements, const MagnitudeClasses& classes, uint8_t* rows,
-                        ClassCounts& counts, const ReadAhead& ahead) {
-  HWY_DYNAMIC_DISPATCH(CountMembers)(data, elements, classes, rows, counts, ahead);
+                        ClassCounts& counts) {
+  HWY_DYNAMIC_DISPATCH(CountMembers)(data, elements, classes, rows, counts);
 }
 
 }  // namespace skerry

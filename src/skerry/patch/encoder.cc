@@ -78,7 +78,6 @@ std::vector<Cell> CellsOfTask(const Task& task) {
 struct CellBuffers {
   Bytes before, after, between;
   std::vector<uint32_t> positions = std::vector<uint32_t>(kCellUnits + 64);  // and the kernel's slack
-  size_t last_changed = 0;                                                   // positions found in the last cell
 };
 
 class Encoder {
@@ -230,15 +229,8 @@ Result<size_t> Encoder::Compare(DType dtype, Cell& cell, CellBuffers& buffers, E
     return FindChanges(cell.before.data(), cell.after.data(), cell.units, unit, buffers.positions.data());
   }
   RunningDigest digest;
-  // Adding the cell to a block will ask for the next cell of the base, and for a part of the target's.
-  ReadAhead ahead;
-  if (magnitudes_.count(dtype) != 0) {
-    const size_t bytes = cell.after.size();
-    ahead = {.distance = bytes, .bytes = bytes - BlockEncoder::AheadBytes(bytes, buffers.last_changed)};
-  }
   const size_t changed = FindChangesAndDigest(cell.before.data(), cell.after.data(), cell.units, unit, cell.first_word,
-                                              buffers.positions.data(), digest, ahead);
-  buffers.last_changed = changed;
+                                              buffers.positions.data(), digest);
   tensor.base += digest;
   tensor.target += digest;
   return changed;

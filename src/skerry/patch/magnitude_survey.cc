@@ -11,7 +11,7 @@
 namespace skerry {
 namespace {
 
-// More classes than this pay on no model that we measured, and each costs a comparison a unit (bench/README.md).
+// Fewer than the format allows: each class costs a comparison a unit, and the last ones save next to nothing.
 constexpr int kMostClasses = 12;
 
 constexpr size_t kMostBuckets = 64;

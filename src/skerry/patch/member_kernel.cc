@@ -4,7 +4,6 @@
 #define HWY_TARGET_INCLUDE "skerry/patch/member_kernel.cc"
 #include <hwy/foreach_target.h>
 // After foreach_target.h.
-#include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
 #include "skerry/patch/class_bounds-inl.h"
@@ -19,7 +18,10 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 constexpr size_t kHalf = 64;
 static_assert(kGroup == 2 * kHalf);
-constexpr size_t kFetchAhead = 2 << 20;  // bytes
+
+// Decoding a block fetches what follows it in memory, often the next block, if both may stay in the second-level cache
+// (in bytes); and what it will look at itself, so many groups on.
+constexpr size_t kFetchAhead = 2 << 20;
 constexpr size_t kSoonGroups = 5;
 
 // A bit an element of a group.
@@ -92,11 +94,9 @@ void SumRows(const uint8_t* rows, size_t stride, size_t groups, uint16_t* HWY_RE
 
 template <typename T>
 void NumberTyped(const std::byte* data, size_t elements, const MagnitudeClasses& classes, const uint8_t* rows,
-                 std::span<const uint32_t> positions, ClassCounts& first, uint8_t* class_of, uint32_t* number_of,
-                 ByteSpan next) {
+                 std::span<const uint32_t> positions, ClassCounts& first, uint8_t* class_of, uint32_t* number_of) {
 #if HWY_TARGET == HWY_SCALAR
   (void)rows;
-  (void)next;
   NumberMembersScalar({data, elements * static_cast<size_t>(classes.view().bits) / 8}, classes, positions, first,
                       class_of, number_of);
 #else
@@ -107,13 +107,11 @@ void NumberTyped(const std::byte* data, size_t elements, const MagnitudeClasses&
   // So many groups at a time that the members before each fit into 16 bits.
   constexpr size_t kChunkGroups = 512;
   HWY_ALIGN uint16_t before[kChunkGroups * kMaxClasses];
-  SteppedReadAhead ahead(next.data(), next.size(), positions.size());
   size_t i = 0;
   for (size_t chunk = 0; chunk * kGroup < elements; chunk += kChunkGroups) {
     const size_t groups = std::min(kChunkGroups, (elements + kGroup - 1) / kGroup - chunk);
     SumRows(rows + chunk * stride, stride, groups, before);
     for (; i < positions.size() && positions[i] < (chunk + groups) * kGroup; ++i) {
-      ahead.Step();
       const size_t g = positions[i] / kGroup, bit = positions[i] % kGroup;
       const T* group = GroupAt(data, g, elements, codes, buffer);
       T element;
@@ -138,10 +136,9 @@ void NumberTyped(const std::byte* data, size_t elements, const MagnitudeClasses&
 }
 
 void NumberMembers(const std::byte* data, size_t elements, const MagnitudeClasses& classes, const uint8_t* rows,
-                   std::span<const uint32_t> positions, ClassCounts& first, uint8_t* class_of, uint32_t* number_of,
-                   ByteSpan next) {
+                   std::span<const uint32_t> positions, ClassCounts& first, uint8_t* class_of, uint32_t* number_of) {
   const auto number = [&](auto type) {
-    NumberTyped<decltype(type)>(data, elements, classes, rows, positions, first, class_of, number_of, next);
+    NumberTyped<decltype(type)>(data, elements, classes, rows, positions, first, class_of, number_of);
   };
   switch (classes.view().bits) {
     case 4:
@@ -172,9 +169,8 @@ size_t FindTyped(const std::byte* data, size_t elements, const MagnitudeClasses&
   HWY_ALIGN T buffer[kGroup];
   HWY_ALIGN int32_t distance[kMaxClasses];
   uint32_t payload_at[kGroup];
-  // What follows in memory is often the next block: it is fetched meanwhile, if it may stay in the cache.
   const size_t group_bytes = kGroup * static_cast<size_t>(classes.view().bits) / 8, bytes = groups * group_bytes;
-  const bool ahead = bytes <= kFetchAhead;
+  const bool fetches = bytes <= kFetchAhead;
   int32_t step[kMaxClasses];  // from the next wanted member to the one after it
   for (size_t c = 0; c < kMaxClasses; ++c) {
     distance[c] = wanted.distance[c];
@@ -187,7 +183,7 @@ size_t FindTyped(const std::byte* data, size_t elements, const MagnitudeClasses&
   for (size_t g = 0; g < groups; ++g) {
     // A class has a wanted member here where the distance to it is below the number of members.
     const uint8_t* row = rows + g * kStride;
-    if (ahead) {
+    if (fetches) {
       const std::byte* here = data + g * group_bytes;
       for (size_t line = 0; line < group_bytes; line += 64) {
         __builtin_prefetch(here + kSoonGroups * group_bytes + line);
@@ -289,8 +285,8 @@ HWY_EXPORT(FindMembers);
 
 void NumberMembersVector(const std::byte* data, size_t elements, const MagnitudeClasses& classes, const uint8_t* rows,
                          std::span<const uint32_t> positions, ClassCounts& first, uint8_t* class_of,
-                         uint32_t* number_of, ByteSpan next) {
-  HWY_DYNAMIC_DISPATCH(NumberMembers)(data, elements, classes, rows, positions, first, class_of, number_of, next);
+                         uint32_t* number_of) {
+  HWY_DYNAMIC_DISPATCH(NumberMembers)(data, elements, classes, rows, positions, first, class_of, number_of);
 }
 size_t FindMembersVector(const std::byte* data, size_t elements, const MagnitudeClasses& classes, const uint8_t* rows,
                          WantedMembers& wanted, uint32_t first_position, uint32_t* positions, uint32_t* payloads) {
