@@ -40,6 +40,10 @@ Command& Command::Option(const std::string& flags, std::optional<uint64_t>& targ
   App(app_)->add_option(flags, target, help)->check(digits_only);
   return *this;
 }
+Command& Command::Option(const std::string& flags, std::vector<std::string>& targets, const std::string& help) {
+  App(app_)->add_option(flags, targets, help)->expected(1)->take_all()->allow_extra_args(false);
+  return *this;
+}
 Command& Command::Choice(const std::string& flags, std::string& target, std::vector<std::string> choices,
                          const std::string& help) {
   App(app_)->add_option(flags, target, help)->check(CLI::IsMember(std::move(choices)))->capture_default_str();

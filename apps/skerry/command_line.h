@@ -30,6 +30,8 @@ class Command {
   Command& Required(const std::string& flags, std::string& target, const std::string& help);
   Command& Option(const std::string& flags, std::string& target, const std::string& help);
   Command& Option(const std::string& flags, std::optional<uint64_t>& target, const std::string& help);
+  // May be given several times.
+  Command& Option(const std::string& flags, std::vector<std::string>& targets, const std::string& help);
   Command& Choice(const std::string& flags, std::string& target, std::vector<std::string> choices,
                   const std::string& help);
   Command& Flag(const std::string& flags, bool& target, const std::string& help);

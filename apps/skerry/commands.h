@@ -21,10 +21,14 @@ void AddVerify(CommandLine& program);
 // On boards: the trainer's side, then the islands', then people's.
 void AddInit(CommandLine& program);
 void AddPublish(CommandLine& program);
+void AddFork(CommandLine& program);
 void AddPull(CommandLine& program);
 void AddLog(CommandLine& program);
 void AddHead(CommandLine& program);
 void AddStatus(CommandLine& program);
+void AddGc(CommandLine& program);
+void AddProbe(CommandLine& program);
+void AddKeygen(CommandLine& program);
 
 }  // namespace skerry
 

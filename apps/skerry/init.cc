@@ -9,7 +9,7 @@ namespace {
 
 struct Arguments {
   std::string board, run, base;
-  std::string hold = "copy";
+  std::string hold = "copy", sign_key;
 };
 
 Status Run(const Arguments& args, const CommonOptions& common) {
@@ -18,17 +18,24 @@ Status Run(const Arguments& args, const CommonOptions& common) {
   SKERRY_ASSIGN(const RunId run, RunId::Parse(args.run));
   SKERRY_ASSIGN(const Checkpoint base, OpenSettledCheckpoint(args.base));
   SKERRY_ASSIGN(std::shared_ptr<Store> store, OpenStore(args.board, /*create=*/true));
-  SKERRY_ASSIGN(const Board board, Board::Create(std::move(store)));
+  SKERRY_ASSIGN(Board board, Board::Create(std::move(store)));
+  SKERRY_TRY(TrustKeys(board, {}));
+  SKERRY_TRY(SignVersions(board, args.sign_key));
   const BaseMode mode = args.hold == "link"        ? BaseMode::kLink
                         : args.hold == "reference" ? BaseMode::kReference
                                                    : BaseMode::kCopy;
   SKERRY_ASSIGN(const InitReceipt receipt, InitRun(board, run, base, mode, common.threads, Clock::System(), *progress));
   for (const std::string& warning : base.warnings()) PrintWarning(warning);
+  if (const auto writes = board.writes(); writes && *writes != WriteSafety::kFull) {
+    PrintWarning(fmt::format("conditional writes of this store are '{}': {} (`skerry probe` tells more)",
+                             NameOf(*writes), WhatFollows(*writes)));
+  }
   if (common.json) {
     PrintJson({{"board", args.board},
                {"run", run.str()},
                {"version", 0},
                {"created", receipt.created},
+               {"writes", board.writes() ? nlohmann::ordered_json(NameOf(*board.writes())) : nlohmann::ordered_json()},
                {"model_digest", receipt.model.Hex()},
                {"layout_digest", receipt.layout.Hex()},
                {"bytes", receipt.bytes},
@@ -52,12 +59,13 @@ void AddInit(CommandLine& program) {
   program
       .Add("init", "Start a run on a board: version 0 is the base checkpoint",
            [args](const CommonOptions& common) { return Run(*args, common); })
-      .Positional("BOARD", args->board, "Board: a directory or file:///…; made if missing")
+      .Positional("BOARD", args->board, std::string(kBoardHelp) + "; a directory is made if missing")
       .Required("--run", args->run, "Name of the run")
       .Required("--base", args->base, "Checkpoint directory that the islands start from")
       .Choice("--hold", args->hold, {"copy", "link", "reference"},
               "How the board holds the base: its own copy; hard links (the files must never be written again); or only "
               "path and SHA-256 (readers must see the same path)")
+      .Option("--sign-key", args->sign_key, kSignKeyHelp)
       .Example("skerry init /mnt/board --run grpo-1 --base /ckpt/base");
 }
 

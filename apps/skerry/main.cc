@@ -26,9 +26,13 @@ int main(int argc, char** argv) {
   skerry::AddVerify(program);
   skerry::AddInit(program);
   skerry::AddPublish(program);
+  skerry::AddFork(program);
   skerry::AddPull(program);
   skerry::AddLog(program);
   skerry::AddHead(program);
   skerry::AddStatus(program);
+  skerry::AddGc(program);
+  skerry::AddProbe(program);
+  skerry::AddKeygen(program);
   return program.Main(argc, argv);
 }

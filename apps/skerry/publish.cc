@@ -8,7 +8,8 @@ namespace skerry {
 namespace {
 
 struct Arguments {
-  std::string board, run, checkpoint, state, level = "compact";
+  std::string board, run, checkpoint, state, level = "compact", sign_key;
+  std::vector<std::string> trust_keys;
   std::optional<uint64_t> version, step;
   bool allow_empty = false;
 };
@@ -17,7 +18,8 @@ Status Run(const Arguments& args, const CommonOptions& common) {
   const auto progress = MakeProgress(common);
   const Stopwatch watch;
   SKERRY_ASSIGN(const RunId run, RunId::Parse(args.run));
-  SKERRY_ASSIGN(const Board board, OpenBoard(args.board));
+  SKERRY_ASSIGN(Board board, OpenBoard(args.board, args.trust_keys));
+  SKERRY_TRY(SignVersions(board, args.sign_key));
   SKERRY_ASSIGN(const Checkpoint checkpoint, OpenSettledCheckpoint(args.checkpoint));
   PublishOptions options{.state_directory = args.state,
                          .allow_empty = args.allow_empty,
@@ -89,7 +91,7 @@ void AddPublish(CommandLine& program) {
   program
       .Add("publish", "Publish a checkpoint as the next version of a run",
            [args](const CommonOptions& common) { return Run(*args, common); })
-      .Positional("BOARD", args->board, "Board: a directory or file:///…")
+      .Positional("BOARD", args->board, kBoardHelp)
       .Positional("CKPT", args->checkpoint, "Checkpoint directory, as the engines shall serve it")
       .Required("--run", args->run, "Name of the run")
       .Option("--step", args->step, "The trainer's step, kept as metadata")
@@ -99,6 +101,8 @@ void AddPublish(CommandLine& program) {
       .Flag("--allow-empty", args->allow_empty, "Make a version even when nothing changed since the head")
       .Option("--state", args->state,
               "Snapshot of the last published version and spool (default: below the user's cache folder)")
+      .Option("--sign-key", args->sign_key, kSignKeyHelp)
+      .Option("--trust-key", args->trust_keys, kTrustKeyHelp)
       .Example("skerry publish /mnt/board --run grpo-1 /ckpt/step-400 --step 400");
 }
 

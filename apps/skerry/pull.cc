@@ -9,6 +9,7 @@ namespace {
 
 struct Arguments {
   std::string board, run, output;
+  std::vector<std::string> trust_keys;
   std::optional<uint64_t> version;
   std::optional<uint64_t> wait = 60;
 };
@@ -17,7 +18,7 @@ Status Run(const Arguments& args, const CommonOptions& common) {
   const auto progress = MakeProgress(common);
   const Stopwatch watch;
   SKERRY_ASSIGN(const RunId run, RunId::Parse(args.run));
-  SKERRY_ASSIGN(const Board board, OpenBoard(args.board));
+  SKERRY_ASSIGN(const Board board, OpenBoard(args.board, args.trust_keys));
   CatchUpOptions options{.threads = common.threads};
   options.patience.limit = std::chrono::seconds(args.wait.value_or(60));
   if (args.version) options.version = Version(*args.version);
@@ -64,11 +65,12 @@ void AddPull(CommandLine& program) {
   program
       .Add("pull", "Bring a checkpoint directory to a version of a run",
            [args](const CommonOptions& common) { return Run(*args, common); })
-      .Positional("BOARD", args->board, "Board: a directory or file:///…")
+      .Positional("BOARD", args->board, kBoardHelp)
       .Required("--run", args->run, "Name of the run")
       .Required("-o,--output", args->output, "Checkpoint directory; made if missing, moved forward in place if there")
       .Option("--version", args->version, "Version (default: the head)")
       .Option("--wait", args->wait, "Seconds to wait for files that are announced but not visible yet (default 60)")
+      .Option("--trust-key", args->trust_keys, kTrustKeyHelp)
       .Example("skerry pull /mnt/board --run grpo-1 -o /island/ckpt");
 }
 

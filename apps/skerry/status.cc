@@ -8,6 +8,7 @@ namespace {
 
 struct Arguments {
   std::string board;
+  std::vector<std::string> trust_keys;
 };
 
 struct RunStatus {
@@ -17,8 +18,13 @@ struct RunStatus {
   std::string problem;  // why the run can't be read
 };
 
+nlohmann::ordered_json NearestAnchor(const Manifest& manifest) {
+  if (manifest.anchors.empty()) return nullptr;
+  return manifest.anchors[0].version.number();
+}
+
 Status Run(const Arguments& args, const CommonOptions& common) {
-  SKERRY_ASSIGN(const Board board, OpenBoard(args.board));
+  SKERRY_ASSIGN(const Board board, OpenBoard(args.board, args.trust_keys));
   SKERRY_ASSIGN(const std::vector<RunId> runs, board.Runs());
   std::vector<RunStatus> rows;
   std::optional<Error> worst;
@@ -52,7 +58,7 @@ Status Run(const Arguments& args, const CommonOptions& common) {
       }
       if (row.manifest) {
         item["step"] = row.manifest->step ? nlohmann::ordered_json(*row.manifest->step) : nlohmann::ordered_json();
-        item["nearest_anchor"] = row.manifest->nearest_anchor.number();
+        item["nearest_anchor"] = NearestAnchor(*row.manifest);
         item["checkpoint_bytes"] = row.manifest->stats.checkpoint_bytes;
         item["patch_bytes"] = row.manifest->stats.patch_bytes;
       }
@@ -66,11 +72,11 @@ Status Run(const Arguments& args, const CommonOptions& common) {
         {"run", "version", "step", "epoch", "checkpoint", "last patch", "anchor", "head moved"}};
     for (const RunStatus& row : rows) {
       if (!row.head || !row.manifest) continue;
-      table.push_back({row.name, row.head->version.ToString(),
-                       row.manifest->step ? std::to_string(*row.manifest->step) : "-", std::to_string(row.head->epoch),
-                       HumanBytes(row.manifest->stats.checkpoint_bytes),
-                       row.manifest->version.IsBase() ? "-" : HumanBytes(row.manifest->stats.patch_bytes),
-                       row.manifest->nearest_anchor.ToString(), row.head->time});
+      table.push_back(
+          {row.name, row.head->version.ToString(), row.manifest->step ? std::to_string(*row.manifest->step) : "-",
+           std::to_string(row.head->epoch), HumanBytes(row.manifest->stats.checkpoint_bytes),
+           row.manifest->version.IsBase() ? "-" : HumanBytes(row.manifest->stats.patch_bytes),
+           NearestAnchor(*row.manifest).is_null() ? "-" : NearestAnchor(*row.manifest).dump(), row.head->time});
     }
     if (rows.empty()) {
       fmt::print("no runs yet: skerry init {} --run NAME --base CKPT\n", args.board);
@@ -92,7 +98,8 @@ void AddStatus(CommandLine& program) {
   program
       .Add("status", "Say which runs a board has and where they are",
            [args](const CommonOptions& common) { return Run(*args, common); })
-      .Positional("BOARD", args->board, "Board: a directory or file:///…")
+      .Positional("BOARD", args->board, kBoardHelp)
+      .Option("--trust-key", args->trust_keys, kTrustKeyHelp)
       .Example("skerry status /mnt/board");
 }
 

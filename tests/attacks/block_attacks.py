@@ -449,7 +449,7 @@ def checksum_over_codes() -> int:
 
 def dense_payloads():
     new = TARGET.tensors[2]
-    planes = [new[p::4] for p in range(4)]
+    planes = craft.planes_of(new, TARGET.layout.tensors[2].dtype)
 
     def block(*packed) -> bytes:
         return with_payload(3, b"".join(text(plane) for plane in packed))
@@ -468,13 +468,14 @@ def dense_payloads():
         "a_dense_payload_of_no_bytes": with_payload(3, b""),
         "a_trailing_byte_after_the_last_plane": with_payload(3, b"".join(map(text, planes)) + b"\0"),
         "planes_in_another_order": block(*planes[::-1]),
+        "planes_of_units_that_are_not_rotated": block(*(new[p::4] for p in range(4))),
     } | {f"wide_{name}": attack for name, attack in wide_dense(frame).items()}
 
 
 def wide_dense(frame):
     """Tensor b's first block made dense, with planes that are frames."""
     after = TARGET.tensors[1][: 2 * 65536]
-    low, high = after[0::2], after[1::2]
+    low, high = craft.planes_of(after, TARGET.layout.tensors[1].dtype)
 
     def block(low_frame, high_frame=None) -> bytes:
         def edit(block):

@@ -8,10 +8,11 @@ import craft
 import skerry_reference as reference
 from craft import Block, Classes, Parts, blocks_of, set_blocks
 from golden_models import shard
-from reference_checkpoint import Checkpoint, Layout
+from reference_checkpoint import DTYPES, Checkpoint, Layout
 from skerry_reference import TABLES
 
 WIDE = 70_000  # units of tensor b: two cells
+U8 = DTYPES[1]
 U8_TABLE = [4096 - 31] + [1] * 31  # of blocks that are made here
 SKIPPABLE = struct.pack("<II", 0x184D2A50, 4) + b"junk"
 

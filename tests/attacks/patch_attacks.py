@@ -11,7 +11,7 @@ import block_attacks
 import craft
 import skerry_reference as reference
 from craft import Block, Strand, blocks_of, compressed, over_long_varint, set_blocks, set_info, text, varint
-from good_patch import BASE, CLASSES, GOOD, SKIPPABLE, TARGET, U8_TABLE, D, E, G, edited, good, rest, with_block
+from good_patch import BASE, CLASSES, GOOD, SKIPPABLE, TARGET, U8, U8_TABLE, D, E, G, edited, good, rest, with_block
 from reference_checkpoint import Layout, model_digest, running_digest
 from skerry_reference import DIRECTORY, INFO, LAYOUT, NAMES, SIDE_FILES, TABLES
 
@@ -126,7 +126,7 @@ def two_dtypes(dense: bool) -> bytes:
     at = craft.differing(before, after, 1)
     blocks = blocks_of(GOOD)
     if dense:
-        block = Block(0, 3, reference.DENSE, len(at), craft.encode_dense(after, 1), reference.xxh3(after) & 0xFFFFFFFF)
+        block = Block(0, 3, reference.DENSE, len(at), craft.encode_dense(after, U8), reference.xxh3(after) & 0xFFFFFFFF)
     else:
         values = [after[i : i + 1] for i in at]
         tokens = [craft.token(before[i], after[i], 8, signed_view=True) for i in at]
@@ -400,12 +400,13 @@ def structural(carrying):
     unit_block = Block(1, 1, reference.SPARSE_FLAT, 1, craft.encode_sparse_flat(8, [3], [(0, 0, 0)], U8_TABLE),
                        craft.sparse_checksum([3], [b"\1"]))  # fmt: skip
     half = bytes(65536)
-    half_block = Block(1, 1, reference.DENSE, len(half), craft.encode_dense(half, 1), reference.xxh3(half) & 0xFFFFFFFF)
+    half_block = Block(1, 1, reference.DENSE, len(half), craft.encode_dense(half, U8),
+                       reference.xxh3(half) & 0xFFFFFFFF)  # fmt: skip
     eight = {"dtype": "U8", "shape": [8], "bytes": 8}
     new = bytes([0, 0, 0, 1, 0, 0, 0, 0])
     digest = running_digest(new)
     both = BASE.tensors[0] + new
-    dense_both = Block(0, 2, reference.DENSE, 308, craft.encode_dense(both, 1), reference.xxh3(both) & 0xFFFFFFFF)
+    dense_both = Block(0, 2, reference.DENSE, 308, craft.encode_dense(both, U8), reference.xxh3(both) & 0xFFFFFFFF)
     sparse_both = Block(0, 2, reference.SPARSE_FLAT, 1, craft.encode_sparse_flat(308, [303], [(0, 0, 0)], U8_TABLE),
                         craft.sparse_checksum([303], [b"\1"]))  # fmt: skip
     eight_e4m3 = {"dtype": "F8_E4M3", "shape": [8], "bytes": 8}

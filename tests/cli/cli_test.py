@@ -15,7 +15,7 @@ import small_model
 from checkpoint_files import bf16, flip_bit, tensor_bytes, write_checkpoint
 from program import BINARY, CONFLICT, CORRUPT, FAILED, OK, UNAVAILABLE, USAGE, environment, skerry
 
-COMMANDS = ["diff", "apply", "show", "squash", "invert", "verify", "init", "publish", "pull", "log", "head", "status"]
+COMMANDS = "diff apply show squash invert verify init publish pull log head status probe keygen".split()
 HEX = re.compile(r"[0-9a-f]{64}")
 
 
@@ -48,6 +48,8 @@ def example(command, stage, out):
         "log": ["log", stage / "b", "--run", "r"],
         "head": ["head", stage / "b", "--run", "r"],
         "status": ["status", stage / "b"],
+        "keygen": ["keygen", "-o", out / "key"],
+        "probe": ["probe", stage / "b", "--writers", "2", "--rounds", "1"],
     }[command]
 
 
@@ -108,6 +110,7 @@ WRONG_USES = {
     "publish with step -1": (["publish", "b", "c", "--run", "r", "--step", "-1"], "--step"),
     "pull without output": (["pull", "b", "--run", "r"], "--output"),
     "pull with a wait of minus one": (["pull", "b", "--run", "r", "-o", "x", "--wait", "-1"], "--wait"),
+    "keygen without output": (["keygen"], "--output"),
     "no threads": (["verify", "a", "--threads", "0"], "--threads"),
     "threads without a number": (["verify", "a", "--threads", "many"], "--threads"),
     "log of minus one": (["log", "b", "--run", "r", "-n", "-1"], "--limit"),
@@ -140,13 +143,15 @@ DOCUMENTED = {
     "show": "patch format patch_bytes base_model target_model base_layout target_layout structural elements changed "
     "density blocks tensors_named methods side_files tensors",
     "verify": "checkpoint model_digest layout_digest tensors files bytes verified tensor_digests",
-    "init": "board run version created model_digest layout_digest bytes seconds",
+    "init": "board run version created writes model_digest layout_digest bytes seconds",
     "publish": "run version published step model_digest elements changed tensors_changed density patch_bytes "
     "bytes_per_changed checkpoint_bytes times_smaller seconds",
     "pull": "run version from patches bytes_fetched changed model_digest healed seconds",
-    "log": "run versions",
+    "log": "run signatures_checked versions",
+    "keygen": "private_key_file public_key_file public_key key_id",
     "head": "run version model_digest epoch sequence publisher manifest manifest_sha256 time",
     "status": "board id runs",
+    "probe": "board writers verdict follows reason can_swap checks races tokens leftover seconds",
 }
 
 
@@ -175,6 +180,7 @@ def test_json_of_log_and_status_describes_each_version_and_run(stage):
         "time",
         "step",
         "model_digest",
+        "signed_by",
         "anchor",
         "changed",
         "density",
@@ -243,7 +249,7 @@ def failures(stage, tmp_path):
         "mismatch": (["apply", stage / "v1", stage / "p", "-o", tmp_path / "x"], FAILED, "mismatch", "base digest"),
         "wrong digest": (["verify", stage / "v0", "--digest", "0" * 64], CORRUPT, "corrupt", "0" * 64),
         "no digest": (["verify", stage / "v0", "--digest", "xyz"], FAILED, "invalid", "--digest"),
-        "unsupported": (["status", "s3://bucket"], FAILED, "unsupported", "s3://"),
+        "unsupported": (["status", "ftp://bucket"], FAILED, "unsupported", "ftp://"),
         "conflict": (["publish", stage / "b", stage / "v2", "--run", "r", "--version", 1, "--state", stage / "s"],
                      CONFLICT, "conflict", "version 1"),
         "corrupt patch": (["show", damaged], CORRUPT, "corrupt", "damaged.skerry"),

@@ -52,11 +52,11 @@ def skerry(*arguments, failpoints=None, expect=OK, wrapper=(), env=None, timeout
     return ran
 
 
-def start(*arguments, wrapper=(), failpoints=None, **popen):
+def start(*arguments, wrapper=(), failpoints=None, env=None, **popen):
     """Starts one command and leaves it to the caller."""
     popen = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True} | popen
     return subprocess.Popen(
-        [*map(str, wrapper), str(BINARY), *map(str, arguments)], env=environment(failpoints), **popen
+        [*map(str, wrapper), str(BINARY), *map(str, arguments)], env=environment(failpoints, **(env or {})), **popen
     )
 
 

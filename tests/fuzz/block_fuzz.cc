@@ -5,7 +5,9 @@
 #include "blocks.h"
 #include "skerry/diff/find_changes.h"
 #include "skerry/patch/dense.h"
+#include "skerry/patch/huffman_frame.h"
 #include "skerry/patch/sparse_flat.h"
+#include "skerry/patch/zstd_frame.h"
 
 namespace skerry {
 namespace {
@@ -23,7 +25,7 @@ void DecodeHostile(FuzzedDataProvider& input, DType dtype) {
   if (DecodeSparseFlat(AsBytes(payload), count, dtype, table, old.runs(), changes, moved)) {
     CheckDecoded(changes, old, count, moved);
   }
-  if (DecodeDense(AsBytes(payload), units, changes)) {
+  if (DecodeDense(AsBytes(payload), units, dtype, changes)) {
     FUZZ_CHECK(changes.all && changes.count() == units);
   }
 }
@@ -66,9 +68,12 @@ void RoundTrip(FuzzedDataProvider& input, DType dtype) {
 
   if (positions.size() % 8 != 0) return;  // compression is slow beside all the rest
   Bytes dense;
-  EncodeDense(after, sizeof(T), dense);
+  EncodeDense(after, dtype, dense);
   FUZZ_CHECK(dense.size() <= after.size() + 5 * sizeof(T));
-  FUZZ_CHECK(DecodeDense(dense, units, changes) && changes.values == after);
+  FUZZ_CHECK(DecodeDense(dense, units, dtype, changes) && changes.values == after);
+  Bytes frame, back(after.size());
+  EncodeHuffmanFrame(after, frame);
+  FUZZ_CHECK(DecompressFrame(frame, back) && back == after);
 }
 
 }  // namespace

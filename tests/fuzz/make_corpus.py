@@ -251,15 +251,25 @@ def kernel():
 def manifest():
     digest, other = "ab" * 32, "0123456789abcdef" * 4
     reference_to = {"key": "runs/r/versions/000000007/delta-000-0123456789abcdef.skerry", "size": 9, "sha256": digest}
+    outside = {"uri": "file:///base/model.safetensors", "size": 1, "sha256": other}
+    parts = [reference_to | {"tensors": [{"first": 0, "count": 3}, {"first": 5, "count": 1}]},
+             outside | {"tensors": [{"first": 3, "count": 2}]}]  # fmt: skip
     whole = {
         "format": 1, "features": [], "run": "r", "version": 7, "parent": other, "time": "2026-01-01T00:00:00.000Z",
         "step": 3, "layout": digest, "model": other, "tensor_digests": reference_to,
         "side_files": [{"path": "config.json", "size": 2, "sha256": digest}],
-        "edges": [{"kind": "delta", "from": 6, "base_model": digest, "objects": [reference_to]}],
-        "anchor": {"files": [{"path": "model.safetensors",
-                              "object": {"uri": "file:///base/model.safetensors", "size": 1, "sha256": other}}]},
-        "nearest_anchor": 7,
+        "edges": [{"kind": "delta", "from": 6, "base_model": digest, "objects": [reference_to]},
+                  {"kind": "skip", "from": 0, "base_model": other, "objects": parts}],
+        "anchors": [{"version": 7, "bytes": 20, "object": reference_to}, {"version": 0, "bytes": 9, "object": outside}],
         "stats": {"elements": 9, "changed": 1, "tensors_changed": 1, "checkpoint_bytes": 18, "patch_bytes": 400},
+        "signature": {"key": "ed25519:" + other, "value": digest + other},
+    }  # fmt: skip
+    fork = {name: value for name, value in whole.items() if name not in ("parent", "step", "signature")} | {
+        "version": 0, "edges": [], "anchors": [], "fork": {"run": "q", "version": 3, "manifest": other},
+    }  # fmt: skip
+    anchor = {
+        "format": 1, "run": "r", "version": 7, "model": other, "objects": parts,
+        "files": [{"path": "config.json", "object": reference_to}, {"path": "a/b.safetensors", "object": outside}],
     }  # fmt: skip
     head = {
         "format": 1, "run": "r", "epoch": 1, "version": 7, "manifest": {"key": "runs/r/m.json", "sha256": digest},
@@ -267,8 +277,11 @@ def manifest():
     }  # fmt: skip
     run = {"format": 1, "run": "r", "base": "a model", "layout": digest,
            "parent": {"run": "q", "version": 3, "manifest": other}}  # fmt: skip
-    documents = {"manifest": whole, "head": head, "run": run, "board": {"format": 1, "id": "0123"}}
-    seeds = {name: json.dumps(document, separators=(",", ":")).encode() for name, document in documents.items()}
+    documents = {"manifest": whole, "fork": fork, "anchor": anchor, "head": head, "run": run,
+                 "board": {"format": 1, "id": "0123", "writes": "create-only"}}  # fmt: skip
+    seeds = {
+        name: json.dumps(document, separators=(",", ":"), sort_keys=True).encode() for name, document in documents.items()
+    }
     seeds["layout"] = craft.compressed(TARGET_HEADER.encode())[2:]
     assert struct.unpack("<I", seeds["layout"][:4]) == (0xFD2FB528,)
     return seeds

@@ -1,9 +1,13 @@
 // The board's JSON objects, which anybody who may write to the board wrote. What is accepted can be written again and
 // read back as the same.
+#include <array>
+
 #include "check.h"
+#include "skerry/board/anchor.h"
 #include "skerry/board/head.h"
 #include "skerry/board/layout_codec.h"
 #include "skerry/board/manifest.h"
+#include "skerry/board/manifest_signature.h"
 #include "skerry/board/run_info.h"
 
 namespace skerry {
@@ -22,6 +26,19 @@ void RoundTrip(ByteSpan bytes, Parse parse, Serialize serialize) {
   FUZZ_CHECK(again && *again == *value);
 }
 
+// Whatever signature it came with, one that is made anew is good.
+void Sign(ByteSpan bytes) {
+  static const PrivateKey key = PrivateKey::FromSeed(std::array<std::byte, PrivateKey::kSeedSize>{});
+  const auto manifest = ParseManifest(bytes);
+  if (!manifest) return;
+  if (manifest->signature) (void)CheckSignature(*manifest, bytes, {manifest->signature->key});
+  FUZZ_CHECK(!CheckSignature(*manifest, bytes, {key.public_key()}));
+  const auto made = SignManifest(*manifest, key);
+  FUZZ_CHECK(made);
+  const auto written = SerializeManifest(*made);
+  FUZZ_CHECK(written && CheckSignature(*made, *written, {key.public_key()}));
+}
+
 }  // namespace
 }  // namespace skerry
 
@@ -29,6 +46,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace skerry;
   const auto bytes = std::as_bytes(std::span(data, size));
   RoundTrip(bytes, ParseManifest, SerializeManifest);
+  Sign(bytes);
+  RoundTrip(bytes, ParseAnchor, SerializeAnchor);
   RoundTrip(bytes, ParseHead, SerializeHead);
   RoundTrip(bytes, ParseBoardInfo, SerializeBoardInfo);
   RoundTrip(bytes, ParseRunInfo, SerializeRunInfo);

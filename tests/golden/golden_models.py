@@ -170,6 +170,17 @@ def A24_dense_random_update():
     return single({"w": ("BF16", [64, 64], old)}), single({"w": ("BF16", [64, 64], new)})
 
 
+def new_weights():
+    """All change, and to weights that are packed by a prefix code alone; of F8 by one that has bytes above 128, too."""
+    rng = random.Random(28)
+    count = 9000
+    weights = b"".join(struct.pack("<f", rng.gauss(0, 0.02))[2:] for _ in range(count))
+    codes = bytes(int(rng.gauss(60, 9)) | rng.getrandbits(1) << 7 for _ in range(count))
+    new = {"w.BF16": ("BF16", [count], weights), "w.F8_E4M3": ("F8_E4M3", [count], codes)}
+    old = {name: (dtype, shape, bytes(len(data))) for name, (dtype, shape, data) in new.items()}
+    return single(old), single(new)
+
+
 def B3_and_B11_headers_differ_only():
     tensors = {"__metadata__x": ("U8", [4], b"abcd"), "w": ("F16", [2], b"efgh")}
     old = single(tensors, metadata={})
@@ -328,7 +339,7 @@ def side_files():
 
 NON_STRUCTURAL = [
     every_dtype, A1_nan_payloads, A2_integers_and_bools, A3_float8_zeros_and_nans, A8_gaps_around_two_to_the_16,
-    A18_empty_delta, A19_empty_and_scalar_tensors, A24_dense_random_update, B3_and_B11_headers_differ_only,
+    A18_empty_delta, A19_empty_and_scalar_tensors, A24_dense_random_update, new_weights, B3_and_B11_headers_differ_only,
     B13_unaligned_tensors, C5_other_shards, every_step_size, several_blocks, more_than_64_cells, side_files, magnitudes,
     small_tensors, small_and_large_tensors, most_change, escaped_values, example_sparse_flat, example_dense,
     example_sparse_magnitude,

@@ -25,8 +25,9 @@ from golden_files import HERE
 import craft
 import skerry_reference as reference
 from craft import Classes
-from reference_checkpoint import model_digest, read_checkpoint
+from reference_checkpoint import DTYPES, model_digest, read_checkpoint
 
+U8 = DTYPES[1]
 SIXTEEN = Classes([0, *(1 << i for i in range(15))], frozenset({2, 3, 9, 15}))
 
 # How the second encoder does it.
@@ -102,7 +103,7 @@ def with_new_tensors_in_one_block(patch: bytes, after) -> bytes:
             data += after.tensors[run.ordinal][run.first_unit : run.first_unit + run.units]
             merged.append(i)
     assert merged == list(range(merged[0], merged[-1] + 1)) and len({placed[i].runs[0].ordinal for i in merged}) > 1
-    one = craft.Block(blocks[merged[0]].gap, len(merged), reference.DENSE, len(data), craft.encode_dense(data, 1),
+    one = craft.Block(blocks[merged[0]].gap, len(merged), reference.DENSE, len(data), craft.encode_dense(data, U8),
                       reference.xxh3(data) & 0xFFFFFFFF)  # fmt: skip
     craft.set_blocks(parts, blocks[: merged[0]] + [one] + blocks[merged[-1] + 1 :])
     return parts.assemble()

@@ -260,10 +260,18 @@ def sparse_checksum(positions: list[int], values: list[bytes]) -> int:
     return reference.xxh3(b"".join(values), seed) & 0xFFFFFFFF
 
 
-def encode_dense(values: bytes, unit: int, compress: bool = True) -> bytes:
+def planes_of(values: bytes, dtype: DType) -> list[bytes]:
+    """What method dense packs."""
+    if dtype.rotated:
+        bits = 8 * dtype.unit
+        units = [unit << 1 & (1 << bits) - 1 | unit >> bits - 1 for unit in reference.values_of(values, bits)]
+        values = b"".join(unit.to_bytes(dtype.unit, "little") for unit in units)
+    return [values[p :: dtype.unit] for p in range(dtype.unit)]
+
+
+def encode_dense(values: bytes, dtype: DType, compress: bool = True) -> bytes:
     out = b""
-    for p in range(unit):
-        plane = values[p::unit]
+    for plane in planes_of(values, dtype):
         packed = zstandard.ZstdCompressor(level=3).compress(plane)
         out += text(packed if compress and len(packed) < len(plane) else plane)
     return out
@@ -387,7 +395,7 @@ def encode_patch(base: Checkpoint, target: Checkpoint, cells_per_block: int | di
         unit = block.dtype.unit
         at = differing(block.before, block.after, unit)
         if block.dense:
-            payload = encode_dense(block.after, unit, compress=len(block.after) > 1024 * unit)
+            payload = encode_dense(block.after, block.dtype, compress=len(block.after) > 1024 * unit)
             method, checksum = reference.DENSE, reference.xxh3(block.after) & 0xFFFFFFFF
         else:
             of_class = models[block.dtype.code][1] if block.dtype.code in models else [tables[block.dtype.code]]

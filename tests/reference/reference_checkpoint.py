@@ -26,6 +26,11 @@ class DType:
     signed_view: bool
 
     @property
+    def rotated(self) -> bool:
+        """Whether method dense rotates the units before it divides them into planes."""
+        return self.name in ("F16", "BF16", "F32", "F64")
+
+    @property
     def magnitude_width(self) -> int:
         """Bits of what has a magnitude: of an element, which F4 packs two to a unit."""
         return 4 if self.name == "F4" else 8 * self.unit

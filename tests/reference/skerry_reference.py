@@ -406,7 +406,7 @@ def decode_block(placed: PlacedBlock, dtype: DType, old: bytes | None, patch: Pa
     block = placed.block
     what = f"the block at cell {block.first_cell}"
     if block.method == DENSE:
-        values = decode_dense(block.payload, placed.units, dtype.unit, what)
+        values = decode_dense(block.payload, placed.units, dtype, what)
         positions, seed = list(range(placed.units)), 0
     else:
         if old is None:
@@ -422,13 +422,20 @@ def decode_block(placed: PlacedBlock, dtype: DType, old: bytes | None, patch: Pa
     return positions, values
 
 
-def decode_dense(payload: bytes, units: int, unit: int, what: str) -> list[bytes]:
+def decode_dense(payload: bytes, units: int, dtype: DType, what: str) -> list[bytes]:
     cursor, planes = Cursor(payload, what), []
-    for _ in range(unit):
+    for _ in range(dtype.unit):
         plane = cursor.raw(cursor.varint())
         planes.append(plane if len(plane) == units else unzstd(plane, units, what, must_state_size=False))
     cursor.end()
-    return [bytes(value) for value in zip(*planes)]
+    values = [bytes(value) for value in zip(*planes)]
+    return [rotated_right(value) for value in values] if dtype.rotated else values
+
+
+def rotated_right(value: bytes) -> bytes:
+    """By one bit."""
+    number, bits = int.from_bytes(value, "little"), 8 * len(value)
+    return (number >> 1 | (number & 1) << bits - 1).to_bytes(len(value), "little")
 
 
 def decode_sparse_flat(block: Block, units: int, dtype: DType, patch: Patch, old: bytes, what: str) -> dict[int, bytes]:

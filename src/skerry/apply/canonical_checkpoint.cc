@@ -99,8 +99,8 @@ Status CanonicalCheckpoint::Reopen() {
 
 // The tensors are the target's already: by an apply that was stopped before its caller could note it, or because they
 // went there and back. Then only side files and label are left to write.
-bool CanonicalCheckpoint::HasTarget(const Patch& patch) const {
-  return patch.info().target_model == state_.model && patch.info().base_model != state_.model;
+bool CanonicalCheckpoint::HasTarget(const PatchSet& patches) const {
+  return patches.target_model() == state_.model && patches.base_model() != state_.model;
 }
 
 Status CanonicalCheckpoint::Recover() {
@@ -147,34 +147,35 @@ Result<CanonicalCheckpoint> CanonicalCheckpoint::Open(const Path& directory, con
   return canonical;
 }
 
-Result<ApplyReceipt> CanonicalCheckpoint::Apply(const Patch& patch, const VersionLabel& label, int threads,
+Result<ApplyReceipt> CanonicalCheckpoint::Apply(const PatchSet& patches, const VersionLabel& label, int threads,
                                                 Progress& progress) {
   SKERRY_TRY(Recover());  // of an earlier call that failed half way
   const Layout& layout = checkpoint_.layout();
   ApplyReceipt receipt;
-  if (!HasTarget(patch)) SKERRY_TRY(CheckBase(patch, layout, state_.tensors));
-  SKERRY_TRY(CheckPlacement(patch, layout));
-  SKERRY_ASSIGN(const Layout target, TargetLayout(patch, layout));
-  if (target.digest() != layout.digest()) {
-    return Fail(Code::kInvalid, "{}: changes the layout of the files, which can't be done in place", patch.name());
+  if (!HasTarget(patches)) SKERRY_TRY(patches.CheckBase(layout, state_.tensors));
+  if (const Patch* patch = patches.whole()) {
+    SKERRY_TRY(CheckPlacement(*patch, layout));
+    SKERRY_ASSIGN(const Layout target, TargetLayout(*patch, layout));
+    if (target.digest() != layout.digest()) {
+      return Fail(Code::kInvalid, "{}: changes the layout of the files, which can't be done in place", patch->name());
+    }
   }
-  SKERRY_TRY(CheckTargetPaths(patch, checkpoint_, target));
-  SKERRY_TRY(CheckSideFilePlaces(patch));
+  SKERRY_TRY(CheckTargetPaths(patches.first(), checkpoint_, layout));
+  SKERRY_TRY(CheckSideFilePlaces(patches.first()));
 
   int widest = 1;
   for (const LayoutTensor& tensor : layout.tensors()) widest = std::max(widest, DTypeUnit(tensor.dtype));
-  uint64_t side_bytes = 0, dense_units = 0;
-  for (const SideFileChange& file : patch.head().side_files) side_bytes += file.content ? file.content->size() : 0;
-  for (const BlockEntry& block : patch.head().blocks) {
-    if (block.method == Method::kDense) dense_units += uint64_t{block.cells} * kCellUnits;
+  uint64_t side_bytes = 0;
+  for (const SideFileChange& file : patches.first().head().side_files) {
+    side_bytes += file.content ? file.content->size() : 0;
   }
-  const uint64_t journal_bytes =
-      JournalBytes(patch.info().changed + dense_units, widest, patch.info().blocks, layout.tensors().size());
+  const uint64_t journal_bytes = JournalBytes(patches.changed() + patches.dense_cells() * kCellUnits, widest,
+                                              patches.blocks(), layout.tensors().size());
   SKERRY_TRY(RequireSpace(state_directory_, journal_bytes + side_bytes, "the journal"));
   SKERRY_TRY(RequireSpace(directory_, side_bytes, "new side files"));
 
   SKERRY_ASSIGN(JournalWriter journal, JournalWriter::Begin(state_directory_));
-  if (Status written = WriteJournal(patch, label, threads, progress, journal, receipt); !written) {
+  if (Status written = WriteJournal(patches, label, threads, progress, journal, receipt); !written) {
     if (!JournalExists(state_directory_)) journal.Abandon();
     return tl::unexpected<Error>(std::move(written).error());
   }
@@ -183,8 +184,8 @@ Result<ApplyReceipt> CanonicalCheckpoint::Apply(const Patch& patch, const Versio
   return receipt;
 }
 
-Status CanonicalCheckpoint::WriteJournal(const Patch& patch, const VersionLabel& label, int threads, Progress& progress,
-                                         JournalWriter& journal, ApplyReceipt& receipt) {
+Status CanonicalCheckpoint::WriteJournal(const PatchSet& patches, const VersionLabel& label, int threads,
+                                         Progress& progress, JournalWriter& journal, ApplyReceipt& receipt) {
   SKERRY_TRY(Failpoint("apply.journal_begun"));
   Stopwatch total;
   const auto add = [&](RunChanges part) -> Status {
@@ -196,21 +197,30 @@ Status CanonicalCheckpoint::WriteJournal(const Patch& patch, const VersionLabel&
     receipt.journal_seconds += watch.Lap();
     return {};
   };
-  receipt.changed = HasTarget(patch) ? 0 : patch.info().changed;
+  receipt.changed = HasTarget(patches) ? 0 : patches.changed();
   const Layout& layout = checkpoint_.layout();
   std::vector<RunningDigest> digests = state_.tensors;
-  if (!HasTarget(patch)) {
-    SKERRY_ASSIGN(digests, DecodeVerified(patch, shards_, state_.tensors, layout, threads, progress, add));
+  if (!HasTarget(patches)) {
+    SKERRY_ASSIGN(digests, patches.DecodeVerified(shards_, state_.tensors, layout, threads, progress, add));
   }
   // With several threads the journal is written while others decode.
   receipt.decode_seconds = total.Lap() - (threads == 1 ? receipt.journal_seconds : 0);
   SKERRY_TRY(Failpoint("apply.journal_written"));
   const CheckpointState next{
-      .label = label, .layout = layout.digest(), .model = patch.info().target_model, .tensors = std::move(digests)};
-  SKERRY_TRY(journal.Commit(patch.head().side_files, next));
+      .label = label, .layout = layout.digest(), .model = patches.target_model(), .tensors = std::move(digests)};
+  SKERRY_TRY(journal.Commit(patches.first().head().side_files, next));
   receipt.journal_bytes = journal.bytes();
   receipt.journal_seconds += total.Lap();
   return Failpoint("apply.journal_committed");
+}
+
+Status CanonicalCheckpoint::Relabel(const VersionLabel& label) {
+  if (state_.label == label) return {};
+  CheckpointState next = state_;
+  next.label = label;
+  SKERRY_TRY(WriteState(state_directory_, next));
+  state_ = std::move(next);
+  return {};
 }
 
 }  // namespace skerry

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "skerry/apply/journal.h"
+#include "skerry/apply/patch_set.h"
 #include "skerry/apply/shard_files.h"
 #include "skerry/apply/state.h"
 #include "skerry/base/file.h"
@@ -45,17 +46,20 @@ class CanonicalCheckpoint {
   // Anything wrong with patch, base or free space is found in step 1, before the checkpoint is touched. Where the
   // tensors are the target's already, only side files and label are written. Not for patches that change the layout
   // (see rebuild.h).
-  Result<ApplyReceipt> Apply(const Patch& patch, const VersionLabel& label, int threads, Progress& progress);
+  Result<ApplyReceipt> Apply(const PatchSet& patches, const VersionLabel& label, int threads, Progress& progress);
+
+  // Says that what is here is this version: the same bytes can be a version of several runs (a fork).
+  Status Relabel(const VersionLabel& label);
 
  private:
   Status Recover();
   Status Reopen();
   // Step 1 and 2 of Apply.
-  Status WriteJournal(const Patch& patch, const VersionLabel& label, int threads, Progress& progress,
+  Status WriteJournal(const PatchSet& patches, const VersionLabel& label, int threads, Progress& progress,
                       JournalWriter& journal, ApplyReceipt& receipt);
   // Steps 3 to 5; idempotent. `kept` spares reading the records back.
   Status Replay(const std::vector<JournalRecord>* kept, int threads, ApplyReceipt& receipt);
-  bool HasTarget(const Patch& patch) const;
+  bool HasTarget(const PatchSet& patches) const;
   Status CheckSideFilePlaces(const Patch& patch) const;
   Status WriteSideFiles(const std::vector<SideFileChange>& files) const;
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "skerry/apply/anchor_build.h"
 #include "skerry/apply/canonical_checkpoint.h"
 #include "skerry/apply/journal.h"
 #include "skerry/apply/rebuild.h"
@@ -12,39 +13,64 @@
 namespace skerry {
 namespace {
 
+constexpr std::chrono::milliseconds kPatienceBeforeReplanning{5000};
+constexpr int kMostGenerations = 64;  // of forks
+
 Path Beside(const Path& directory, std::string_view what) {
   return directory.parent_path() / fmt::format(".{}.{}", directory.filename().string(), what);
 }
 
-// In a folder where a version is being built from an anchor: whose anchor it is. A folder without it is never gone on
-// with.
-Path BuildMark(const Path& place) { return DefaultStateDirectory(place) / "building"; }
-
 class Walk {
  public:
   Walk(const Board& board, const RunId& run, Path directory, const CatchUpOptions& options, Progress& progress)
-      : board_(board), run_(run), directory_(std::move(directory)), options_(options), progress_(progress) {}
+      : board_(board),
+        run_(run),
+        directory_(std::move(directory)),
+        options_(options),
+        progress_(progress),
+        patience_(options.patience) {}
 
   Result<CatchUpReceipt> Run();
 
  private:
   Status OpenWhatIsThere();
+  bool IsForebear(const std::string& other) const;
+  Result<Route> Plan(bool from_nothing);
+  Result<Route> PlanPatiently(bool from_nothing);
+  Status Reach(Route route);
+  Status BuildAndReplace(const Route& route);
   Status Follow(const Route& route, const Path& place);
-  Status BuildFromAnchor(const Manifest& anchor, const Path& place);
-  Status Advance(const Manifest& manifest, const Path& place);
+  Status StartFromAnchor(const AnchorStart& start, const Path& place);
+  Status Advance(const Hop& hop, const Path& place);
+  Result<std::vector<Path>> Fetch(const Edge& edge, const Path& place);
+  Status ReplaceByRebuild(const Patch& patch, const Manifest& to, const Path& place);
   Status CheckSideFiles(const Manifest& manifest, const Path& place) const;
-  VersionLabel LabelOf(const Manifest& manifest) const { return {run_.str(), manifest.version}; }
+  static VersionLabel LabelOf(const Manifest& manifest) { return {manifest.run.str(), manifest.version}; }
 
   const Board& board_;
   const RunId& run_;
   const Path directory_;
   const CatchUpOptions& options_;
   Progress& progress_;
+  Patience patience_;                             // with objects
   std::optional<CanonicalCheckpoint> canonical_;  // at directory_, or at the place where it is being built
   CatchUpReceipt receipt_;
 };
 
+// Whether the run was forked from that one, directly or through others.
+bool Walk::IsForebear(const std::string& other) const {
+  RunId run = run_;
+  for (int generation = 0; generation < kMostGenerations; ++generation) {
+    const auto info = board_.ReadRun(run);
+    if (!info || !info->parent) return false;
+    run = info->parent->run;
+    if (run.str() == other) return true;
+  }
+  return false;
+}
+
 Status Walk::OpenWhatIsThere() {
+  canonical_.reset();
   std::error_code error;
   // An empty directory is as good as none: a volume, or one that somebody made in advance.
   if (!std::filesystem::exists(directory_, error) || std::filesystem::is_empty(directory_, error)) return {};
@@ -54,7 +80,7 @@ Status Walk::OpenWhatIsThere() {
     return Fail(Code::kConflict, "{} exists and was not made by skerry pull: name another place", directory_.string());
   }
   const auto refuse_other_run = [&](const VersionLabel& label) -> Status {
-    if (label.run == run_.str() && label.version) return {};
+    if (label.version && (label.run == run_.str() || IsForebear(label.run))) return {};
     return Fail(Code::kMismatch, "{} holds {}, not a version of run {}: name another place", directory_.string(),
                 label.Describe(), run_);
   };
@@ -76,93 +102,80 @@ Status Walk::OpenWhatIsThere() {
   return {};
 }
 
-// The anchor's files, each verified by its SHA-256; then all tensors by the version's model digest.
-Status Walk::BuildFromAnchor(const Manifest& anchor, const Path& place) {
+Status Walk::StartFromAnchor(const AnchorStart& start, const Path& place) {
   canonical_.reset();
-  const Path state_directory = DefaultStateDirectory(place);
-  const std::string mark = fmt::format("{} {} {}\n", run_, anchor.version, anchor.model.Hex());
-  const auto found = ReadFile(BuildMark(place), 1024);
-  if (!found || AsText(*found) != mark) {
-    SKERRY_TRY(RemoveTree(place));
-    SKERRY_TRY(MakeDirectories(state_directory));
-    SKERRY_TRY(WriteFileAtomically(BuildMark(place), AsBytes(mark)));
-  }
-  // A build that got past its anchor in an earlier call has a state; it is complete as far as that says.
-  SKERRY_ASSIGN(const std::optional<CheckpointState> state, ReadState(state_directory));
-  if (!state && !JournalExists(state_directory)) {
-    uint64_t total = 0;
-    for (const AnchorFile& file : anchor.anchor->files) total += file.object.size;
-    SKERRY_TRY(RequireSpace(place, total, fmt::format("version {} of run {}", anchor.version, run_)));
-    Stopwatch watch;
-    progress_.Begin("fetch", total);
-    for (const AnchorFile& file : anchor.anchor->files) {
-      SKERRY_TRY(CheckRelativePath(file.path));
-      SKERRY_ASSIGN(const uint64_t bytes,
-                    FetchObject(board_, file.object, place / file.path, options_.patience, progress_));
-      receipt_.bytes_fetched += bytes;
-    }
-    SKERRY_TRY(Failpoint("pull.fetched"));
-    receipt_.fetch_seconds += watch.Lap();
-    SKERRY_ASSIGN(const Checkpoint checkpoint, Checkpoint::Open(place));
-    SKERRY_ASSIGN(std::vector<RunningDigest> digests, DigestTensors(checkpoint, options_.threads, progress_));
-    const Layout& layout = checkpoint.layout();
-    const Digest model = ModelDigest(layout.tensors_digest(), digests);
-    if (model != anchor.model || layout.digest() != anchor.layout) {
-      return Fail(Code::kCorrupt,
-                  "run {} version {}: the anchor has model digest {} and layout {}, its manifest says {} and {}", run_,
-                  anchor.version, model.Short(), layout.digest().Short(), anchor.model.Short(), anchor.layout.Short());
-    }
-    SKERRY_TRY(WriteState(
-        state_directory,
-        {.label = LabelOf(anchor), .layout = layout.digest(), .model = model, .tensors = std::move(digests)}));
-    receipt_.apply_seconds += watch.Lap();
-  }
-  SKERRY_ASSIGN(canonical_, CanonicalCheckpoint::Open(place, state_directory, options_.threads, progress_));
+  SKERRY_ASSIGN(const AnchorBuildReceipt built,
+                BuildFromAnchor(board_, start.manifest, start.anchor, place, options_.threads, patience_, progress_));
+  receipt_.bytes_fetched += built.bytes_fetched;
+  receipt_.fetch_seconds += built.fetch_seconds;
+  receipt_.apply_seconds += built.apply_seconds;
+  SKERRY_ASSIGN(canonical_,
+                CanonicalCheckpoint::Open(place, DefaultStateDirectory(place), options_.threads, progress_));
   return {};
 }
 
-// One delta: fetch, then apply in place; a version with another layout is built anew and takes the place.
-Status Walk::Advance(const Manifest& manifest, const Path& place) {
-  SKERRY_ASSIGN(const Edge edge, DeltaEdge(manifest));
-  if (edge.objects.size() != 1) {
-    return Fail(Code::kUnsupported, "run {} version {} has a delta in {} parts, this program applies one", run_,
-                manifest.version, edge.objects.size());
-  }
+// The patch files of an edge, where they lie after fetching.
+Result<std::vector<Path>> Walk::Fetch(const Edge& edge, const Path& place) {
   Stopwatch watch;
-  const ObjectRef& object = edge.objects[0];
-  const Path file = DefaultStateDirectory(place) / "objects" / (object.sha256.Hex() + ".skerry");
-  progress_.Begin("fetch", object.size);
-  SKERRY_ASSIGN(const uint64_t bytes, FetchObject(board_, object, file, options_.patience, progress_));
-  receipt_.bytes_fetched += bytes;
+  progress_.Begin("fetch", edge.bytes());
+  std::vector<Path> files;
+  for (const PatchPart& part : edge.parts) {
+    files.push_back(DefaultStateDirectory(place) / "objects" / (part.object.sha256.Hex() + ".skerry"));
+    SKERRY_ASSIGN(const uint64_t bytes, FetchObject(board_, part.object, files.back(), patience_, progress_));
+    receipt_.bytes_fetched += bytes;
+  }
   receipt_.fetch_seconds += watch.Lap();
   SKERRY_TRY(Failpoint("pull.fetched"));
+  return files;
+}
 
-  SKERRY_ASSIGN(const Patch patch, Patch::Open(file));
-  if (patch.info().target_model != manifest.model || patch.info().target_layout != manifest.layout) {
-    return Fail(Code::kMismatch, "run {} version {}: its delta leads to model {}, its manifest says {}", run_,
-                manifest.version, patch.info().target_model.Short(), manifest.model.Short());
+// Fetch, then apply in place; a version with another layout is built anew and takes the place.
+Status Walk::Advance(const Hop& hop, const Path& place) {
+  const Manifest& to = hop.to;
+  SKERRY_ASSIGN(const std::vector<Path> files, Fetch(hop.edge, place));
+  Stopwatch watch;
+  std::vector<Patch> patches;
+  for (const Path& file : files) {
+    SKERRY_ASSIGN(Patch patch, Patch::Open(file));
+    patches.push_back(std::move(patch));
   }
-  if (manifest.layout == canonical_->state().layout) {
-    SKERRY_ASSIGN(const ApplyReceipt applied, canonical_->Apply(patch, LabelOf(manifest), options_.threads, progress_));
+  auto set = PatchSet::OfParts(patches, hop.edge.parts, canonical_->checkpoint().layout().tensors().size(),
+                               hop.edge.base_model, to.model);
+  if (!set) return Annotate(std::move(set).error(), fmt::format("run {} version {}", to.run, to.version));
+  const Patch& first = patches.front();
+  if (set->whole() != nullptr && first.info().target_layout != to.layout) {
+    return Fail(Code::kMismatch, "run {} version {}: its patch leads to layout {}, its manifest says {}", to.run,
+                to.version, first.info().target_layout.Short(), to.layout.Short());
+  }
+  if (to.layout == canonical_->state().layout) {
+    SKERRY_ASSIGN(const ApplyReceipt applied, canonical_->Apply(*set, LabelOf(to), options_.threads, progress_));
     receipt_.changed += applied.changed;
+  } else if (set->whole() == nullptr) {
+    return Fail(Code::kMismatch, "run {} version {}: parts lead to another layout: {}, not {}", to.run, to.version,
+                to.layout.Short(), canonical_->state().layout.Short());
   } else {
-    const Path next = Beside(place, "next");
-    SKERRY_TRY(RemoveTree(next));
-    SKERRY_ASSIGN(const RebuildReceipt rebuilt,
-                  RebuildCheckpoint(canonical_->checkpoint(), canonical_->state().tensors, patch, next,
-                                    LabelOf(manifest), /*write_state=*/true, options_.threads, progress_));
-    receipt_.changed += rebuilt.changed;
-    canonical_.reset();
-    SKERRY_TRY(ExchangePaths(next, place));
-    SKERRY_TRY(SyncDirectory(place.parent_path()));
-    SKERRY_TRY(RemoveTree(next));
-    SKERRY_ASSIGN(canonical_,
-                  CanonicalCheckpoint::Open(place, DefaultStateDirectory(place), options_.threads, progress_));
+    SKERRY_TRY(ReplaceByRebuild(first, to, place));
   }
   std::error_code error;
-  std::filesystem::remove(file, error);
+  for (const Path& file : files) std::filesystem::remove(file, error);
   ++receipt_.patches;
   receipt_.apply_seconds += watch.Lap();
+  return {};
+}
+
+Status Walk::ReplaceByRebuild(const Patch& patch, const Manifest& to, const Path& place) {
+  const Path next = Beside(place, "next");
+  SKERRY_TRY(RemoveTree(next));
+  SKERRY_ASSIGN(const RebuildReceipt rebuilt,
+                RebuildCheckpoint(canonical_->checkpoint(), canonical_->state().tensors, patch, next, LabelOf(to),
+                                  /*write_state=*/true, options_.threads, progress_));
+  receipt_.changed += rebuilt.changed;
+  canonical_.reset();
+  SKERRY_TRY(ExchangePaths(next, place));
+  SKERRY_TRY(SyncDirectory(place.parent_path()));
+  SKERRY_TRY(RemoveTree(next));
+  SKERRY_ASSIGN(canonical_,
+                CanonicalCheckpoint::Open(place, DefaultStateDirectory(place), options_.threads, progress_));
   return {};
 }
 
@@ -179,81 +192,114 @@ Status Walk::CheckSideFiles(const Manifest& manifest, const Path& place) const {
 }
 
 Status Walk::Follow(const Route& route, const Path& place) {
-  if (route.anchor) SKERRY_TRY(BuildFromAnchor(*route.anchor, place));
-  for (const Manifest& manifest : route.deltas) {
-    // A build that was interrupted may be further along already.
-    if (canonical_->state().label.version >= manifest.version) continue;
-    SKERRY_TRY(Advance(manifest, place));
+  if (route.anchor) SKERRY_TRY(StartFromAnchor(*route.anchor, place));
+  // A build that was interrupted may be further along already.
+  size_t next = 0;
+  for (size_t i = 0; i < route.hops.size(); ++i) {
+    if (canonical_->state().label == LabelOf(route.hops[i].to)) next = i + 1;
   }
-  return CheckSideFiles(route.target, place);
+  for (; next < route.hops.size(); ++next) SKERRY_TRY(Advance(route.hops[next], place));
+  SKERRY_TRY(CheckSideFiles(route.target, place));
+  return canonical_->Relabel(LabelOf(route.target));
+}
+
+// A route to the wanted version from what is here, or from nothing.
+Result<Route> Walk::Plan(bool from_nothing) {
+  SKERRY_ASSIGN(const HeadAt at, [&]() -> Result<HeadAt> {
+    auto head = board_.ReadHead(run_);
+    // A run that does not exist is an answer, not something to wait for.
+    if (!head && head.error().code == Code::kNotFound) return Fail(Code::kInvalid, "{}", head.error().message);
+    return head;
+  }());
+  const Head& head = at.head;
+  const Version target = options_.version.value_or(head.version);
+  if (target > head.version) {
+    return Fail(Code::kInvalid, "run {} is at version {}, asked for {}", run_, head.version, target);
+  }
+  std::optional<Have> have;
+  if (canonical_ && !from_nothing) {
+    const CheckpointState& state = canonical_->state();
+    SKERRY_ASSIGN(const RunId run, RunId::Parse(state.label.run));
+    have = Have{run, *state.label.version, state.model};
+    if (!options_.version && run == run_ && head.version < have->version) {
+      return Fail(Code::kUnavailable,
+                  "the board shows run {} at version {}, but {} is at {} already: a replica that lags behind", run_,
+                  head.version, directory_.string(), have->version);
+    }
+  }
+  return PlanRoute(board_, head, target, have, options_.costs);
+}
+
+Result<Route> Walk::PlanPatiently(bool from_nothing) {
+  Stopwatch watch;
+  Route route;
+  SKERRY_TRY(options_.patience.Retry(fmt::format("run {}", run_), [&]() -> Status {
+    SKERRY_ASSIGN(route, Plan(from_nothing));
+    return {};
+  }));
+  receipt_.plan_seconds += watch.Lap();
+  return route;
+}
+
+// From an anchor, beside the directory, which it replaces when it is whole.
+Status Walk::BuildAndReplace(const Route& route) {
+  receipt_.from.reset();
+  receipt_.patches = 0;
+  const Path building = Beside(directory_, "building");
+  Status followed = Follow(route, building);
+  if (!followed && followed.error().code == Code::kCorrupt) {
+    // Perhaps what an earlier call left there was damaged; once more from nothing.
+    canonical_.reset();
+    SKERRY_TRY(RemoveTree(building));
+    followed = Follow(route, building);
+  }
+  SKERRY_TRY(std::move(followed));
+  canonical_.reset();
+  // From here on the folder is a checkpoint, and after the exchange it is the old one: no longer something to go on
+  // with.
+  SKERRY_TRY(UnmarkAnchorBuild(building));
+  std::error_code error;
+  if (std::filesystem::exists(directory_, error) && !std::filesystem::is_empty(directory_, error)) {
+    SKERRY_TRY(ExchangePaths(building, directory_));
+    SKERRY_TRY(SyncDirectory(directory_.parent_path()));
+    return RemoveTree(building);
+  }
+  SKERRY_TRY(Rename(building, directory_));
+  return SyncDirectory(directory_.parent_path());
+}
+
+// What is here moves on in place where it can, else an anchor takes its place.
+Status Walk::Reach(Route route) {
+  if (!route.anchor) {
+    Status followed = Follow(route, directory_);
+    if (followed || followed.error().code != Code::kCorrupt) return followed;
+    // Every fetched byte was verified, so it is the local checkpoint that is damaged.
+    receipt_.healed = followed.error().message;
+    canonical_.reset();
+    SKERRY_ASSIGN(route, PlanPatiently(/*from_nothing=*/true));
+  }
+  SKERRY_TRY(BuildAndReplace(route));
+  return {};
 }
 
 Result<CatchUpReceipt> Walk::Run() {
-  Stopwatch watch;
   SKERRY_TRY(MakeDirectories(directory_.parent_path()));
   // Beside the directory, since that may not be there yet. Who waits finds the other's work done.
   SKERRY_ASSIGN([[maybe_unused]] const FileLock lock, FileLock::Acquire(Beside(directory_, "lock")));
   SKERRY_TRY(RemoveTree(Beside(directory_, "next")));
   SKERRY_TRY(OpenWhatIsThere());
-  Route route;
-  SKERRY_TRY(options_.patience.Retry(fmt::format("run {}", run_), [&]() -> Status {
-    const auto head = board_.ReadHead(run_);
-    if (!head) {
-      // A run that does not exist is an answer, not something to wait for.
-      Error error = head.error();
-      if (error.code == Code::kNotFound) error.code = Code::kInvalid;
-      return tl::unexpected<Error>(std::move(error));
-    }
-    const Version target = options_.version.value_or(head->head.version);
-    if (target > head->head.version) {
-      return Fail(Code::kInvalid, "run {} is at version {}, asked for {}", run_, head->head.version, target);
-    }
-    const auto have = canonical_ ? std::optional<Have>({*canonical_->state().label.version, canonical_->state().model})
-                                 : std::nullopt;
-    SKERRY_ASSIGN(route, PlanRoute(board_, head->head, target, have));
-    return {};
-  }));
-  receipt_.plan_seconds = watch.Lap();
-
-  Status followed = {};
-  if (!route.anchor) {
-    followed = Follow(route, directory_);
-    if (!followed && followed.error().code == Code::kCorrupt) {
-      // Every fetched byte was verified, so it is the local checkpoint that is damaged.
-      receipt_.healed = followed.error().message;
-      canonical_.reset();
-      SKERRY_ASSIGN(const HeadAt head, board_.ReadHead(run_));
-      SKERRY_ASSIGN(route, PlanRoute(board_, head.head, route.target.version, std::nullopt));
-    } else if (!followed) {
-      return tl::unexpected<Error>(std::move(followed).error());
-    }
+  SKERRY_ASSIGN(Route route, PlanPatiently(/*from_nothing=*/false));
+  // What a route names may be gone since: retention removed it for a newer way. So a first try waits only a little
+  // before it plans again; what it fetched counts.
+  patience_.limit = std::min(options_.patience.limit, kPatienceBeforeReplanning);
+  Status reached = Reach(route);
+  if (!reached && reached.error().code == Code::kUnavailable && patience_.limit < options_.patience.limit) {
+    patience_ = options_.patience;
+    SKERRY_TRY(OpenWhatIsThere());
+    SKERRY_ASSIGN(route, PlanPatiently(/*from_nothing=*/false));
+    reached = Reach(route);
   }
-  if (route.anchor) {
-    receipt_.from.reset();
-    receipt_.patches = 0;
-    const Path building = Beside(directory_, "building");
-    followed = Follow(route, building);
-    if (!followed && followed.error().code == Code::kCorrupt) {
-      // Perhaps what an earlier call left there was damaged; once more from nothing.
-      canonical_.reset();
-      SKERRY_TRY(RemoveTree(building));
-      followed = Follow(route, building);
-    }
-    SKERRY_TRY(std::move(followed));
-    canonical_.reset();
-    // From here on the folder is a checkpoint, and after the exchange it is the old one: no longer something to go on
-    // with.
-    SKERRY_TRY(RemoveTree(BuildMark(building)));
-    std::error_code error;
-    if (std::filesystem::exists(directory_, error) && !std::filesystem::is_empty(directory_, error)) {
-      SKERRY_TRY(ExchangePaths(building, directory_));
-      SKERRY_TRY(SyncDirectory(directory_.parent_path()));
-      SKERRY_TRY(RemoveTree(building));
-    } else {
-      SKERRY_TRY(Rename(building, directory_));
-      SKERRY_TRY(SyncDirectory(directory_.parent_path()));
-    }
-  }
+  SKERRY_TRY(std::move(reached));
   // What an interrupted call may have left.
   SKERRY_TRY(RemoveTree(Beside(directory_, "building")));
   receipt_.version = route.target.version;

@@ -9,6 +9,7 @@
 #include "skerry/base/progress.h"
 #include "skerry/board/board.h"
 #include "skerry/pull/fetch.h"
+#include "skerry/pull/route.h"
 
 namespace skerry {
 
@@ -16,6 +17,7 @@ struct CatchUpOptions {
   std::optional<Version> version;  // default: the head
   int threads = 1;
   Patience patience;
+  RouteCosts costs;
 };
 
 struct CatchUpReceipt {

@@ -30,7 +30,7 @@ Result<std::vector<RunChanges>> DecodeBlock(const Patch& patch, const PlacedBloc
 
 Result<Layout> TargetLayout(const Patch& patch, const Layout& base) {
   if (!patch.head().layout) {
-    if (patch.info().base_layout != patch.info().target_layout) {
+    if (patch.info().structural || patch.info().base_layout != patch.info().target_layout) {
       return Fail(Code::kCorrupt, "{}: leads to layout {} but does not carry it", patch.name(),
                   patch.info().target_layout.Short());
     }

@@ -129,7 +129,7 @@ TEST_F(VerifiedChangesTest, ABlockOfANewTensorAndOneThatIsNotIsRefused) {
 
   BlockChanges changes{.unit = 1, .all = true, .values = Bytes(20, std::byte{7})};
   Bytes payload;
-  EncodeDense(changes.values, 1, payload);
+  EncodeDense(changes.values, DType::kU8, payload);
   MemorySink sink;
   PatchWriter writer(sink);
   Must(writer.Begin(true));

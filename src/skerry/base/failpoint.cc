@@ -26,10 +26,15 @@ constexpr std::string_view kNames[] = {
     "publish.snapshot_ready",
     "publish.encoded",
     "publish.patch_stored",
+    "publish.skip_stored",
     "publish.manifest_stored",
     "publish.head_moved",
-    "publish.alias_stored",
+    "publish.undo_kept",
     "publish.snapshot_advanced",
+    "publish.position_kept",
+    // an anchor, after that
+    "anchor.part_stored",
+    "anchor.document_stored",
     // the directory board
     "store.temp_written",
     "store.object_linked",
@@ -40,8 +45,18 @@ constexpr std::string_view kNames[] = {
     "init.anchor_stored",
     "init.manifest_stored",
     "init.head_stored",
+    // fork
+    "fork.objects_stored",
+    "fork.manifest_stored",
+    "fork.head_stored",
+    // gc, in order
+    "gc.marked",
+    "gc.manifests_deleted",
+    "gc.deleted_some",
+    "gc.mark_cleared",
     // pull and apply, in order
     "pull.fetched",
+    "pull.part_filled",
     "rebuild.files_copied",
     "rebuild.patched",
     "rebuild.renamed",

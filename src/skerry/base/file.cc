@@ -60,8 +60,8 @@ File& File::operator=(File&& other) noexcept {
   return *this;
 }
 
-Result<File> File::Open(const Path& path, int flags) {
-  const int descriptor = WithFailpoint("file.open", [&] { return ::open(path.c_str(), flags | O_CLOEXEC, 0644); });
+Result<File> File::Open(const Path& path, int flags, unsigned mode) {
+  const int descriptor = WithFailpoint("file.open", [&] { return ::open(path.c_str(), flags | O_CLOEXEC, mode); });
   if (descriptor < 0) return ErrnoFailure(errno, "open", path);
   File file(descriptor, path);
   struct stat info{};
@@ -75,6 +75,7 @@ Result<File> File::OpenForReading(const Path& path) { return Open(path, O_RDONLY
 Result<File> File::OpenForWriting(const Path& path) { return Open(path, O_RDWR); }
 Result<File> File::Create(const Path& path) { return Open(path, O_RDWR | O_CREAT | O_TRUNC); }
 Result<File> File::OpenOrCreate(const Path& path) { return Open(path, O_RDWR | O_CREAT); }
+Result<File> File::CreateNew(const Path& path, unsigned mode) { return Open(path, O_RDWR | O_CREAT | O_EXCL, mode); }
 
 Result<uint64_t> File::Size() const {
   struct stat info{};

@@ -29,6 +29,8 @@ class File {
   static Result<File> OpenForWriting(const Path& path);  // must exist; keeps its content
   static Result<File> Create(const Path& path);          // truncates what is there
   static Result<File> OpenOrCreate(const Path& path);    // read and write, for lock files
+  // kConflict when something has that name. `mode` is lessened by the process's umask.
+  static Result<File> CreateNew(const Path& path, unsigned mode);
 
   Result<uint64_t> Size() const;
   // Fills the whole span or fails: a file that ends early is kCorrupt.
@@ -44,7 +46,7 @@ class File {
 
  private:
   File(int descriptor, Path path) : descriptor_(descriptor), path_(std::move(path)) {}
-  static Result<File> Open(const Path& path, int flags);
+  static Result<File> Open(const Path& path, int flags, unsigned mode = 0644);
 
   int descriptor_ = -1;
   uint64_t appended_ = 0;

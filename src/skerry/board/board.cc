@@ -4,6 +4,7 @@
 
 #include "skerry/board/keys.h"
 #include "skerry/board/layout_codec.h"
+#include "skerry/board/probe.h"
 
 namespace skerry {
 namespace {
@@ -27,7 +28,9 @@ Result<Bytes> ReadOutside(const ObjectRef& object, const Path& path) {
 Result<Board> Board::Create(std::shared_ptr<Store> store, std::string id) {
   Result<Board> existing = Open(store);
   if (existing || existing.error().code != Code::kNotFound) return existing;
-  SKERRY_ASSIGN(const Bytes bytes, SerializeBoardInfo({.id = id.empty() ? RandomToken() : std::move(id)}));
+  SKERRY_ASSIGN(const ProbeReport probe, ProbeStore({store}, kQuickProbe, Progress::None()));
+  SKERRY_ASSIGN(const Bytes bytes,
+                SerializeBoardInfo({.id = id.empty() ? RandomToken() : std::move(id), .writes = probe.verdict}));
   const Status put = store->PutIfAbsent(BoardKey(), MemorySource(bytes));
   if (!put && put.error().code != Code::kConflict) return tl::unexpected<Error>(put.error());
   return Open(std::move(store));

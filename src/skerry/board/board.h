@@ -7,8 +7,11 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "skerry/base/signing.h"
+#include "skerry/board/anchor.h"
 #include "skerry/board/head.h"
 #include "skerry/board/manifest.h"
 #include "skerry/board/names.h"
@@ -23,20 +26,58 @@ struct HeadAt {
   Generation generation;
 };
 
+// A manifest that is durable on the board under its own SHA-256. Only Board makes one.
+class StagedManifest {
+ public:
+  const Manifest& manifest() const { return manifest_; }
+  const ManifestRef& ref() const { return ref_; }
+
+ private:
+  friend class Board;
+  StagedManifest(Manifest manifest, ManifestRef ref) : manifest_(std::move(manifest)), ref_(std::move(ref)) {}
+  Manifest manifest_;
+  ManifestRef ref_;
+};
+
+// A head whose version will be found after the head has moved on: its manifest is at the alias. Only Board makes one.
+class SettledHead {
+ public:
+  const Head& head() const { return at_.head; }
+  const Generation& generation() const { return at_.generation; }
+
+ private:
+  friend class Board;
+  explicit SettledHead(HeadAt at) : at_(std::move(at)) {}
+  HeadAt at_;
+};
+
 // Limits on untrusted bytes.
 inline constexpr uint64_t kMaxLayoutBytes = 256 << 20;  // unpacked
 inline constexpr uint64_t kMaxPackedLayoutBytes = 64 << 20;
 
-// Holds no state but the store and the board's id: copies are cheap, and all methods may be called from several threads
-// and processes at once. Every object that is read is checked against the name or digest by which it was found.
+// Holds no state but the store, the board's id and keys: copies are cheap, and all methods that are const may be called
+// from several threads and processes at once. Every object that is read is checked against the name or digest by which
+// it was found.
 class Board {
  public:
-  // Makes the board if there is none, with `id` (else a random one); opens the one that is there otherwise.
+  // Makes the board if there is none, with `id` (else a random one), after a quick probe of the store's conditional
+  // writes; opens the one that is there otherwise.
   static Result<Board> Create(std::shared_ptr<Store> store, std::string id = "");
   // kNotFound, saying how to make one, when there is none.
   static Result<Board> Open(std::shared_ptr<Store> store);
 
+  // Every manifest that this board reads from here on, and copies made of it, must be signed by one of the keys; what
+  // CheckSignature (manifest_signature.h) says of others is the error. No keys: signatures are not looked at.
+  void Trust(std::vector<PublicKey> keys) { trusted_ = std::move(keys); }
+  // Signs every manifest that is staged from here on.
+  void SignWith(PrivateKey key) { signing_key_ = std::move(key); }
+  const std::vector<PublicKey>& trusted() const { return trusted_; }
+  // Whether this board would accept a manifest that was kept elsewhere.
+  bool Trusts(const Manifest& manifest) const;
+
   const std::string& id() const { return info_.id; }
+  // What the store's conditional writes are known to be; nullopt on boards that nobody probed.
+  std::optional<WriteSafety> writes() const { return info_.writes; }
   Store& store() const { return *store_; }
   // "board <id> in directory /mnt/board", for messages.
   std::string Describe() const;
@@ -55,8 +96,10 @@ class Board {
   Result<Manifest> ReadManifest(const RunId& run, Version version) const;
   // The same with a head that the caller has read: no version after it is looked for.
   Result<Manifest> ReadManifest(const Head& head, Version version) const;
-  // The manifest of the version before, checked against the SHA-256 that `manifest` gives for its parent.
-  Result<Manifest> ReadParent(const Manifest& manifest) const;
+  // The same for a version that some head of the run stood behind: nothing else is read.
+  Result<Manifest> ReadSettledManifest(const RunId& run, Version version) const;
+  // The manifest with this SHA-256, wherever it stands: whoever knows what it must be needs no head.
+  Result<Manifest> ReadManifest(const RunId& run, Version version, const Digest& sha256) const;
 
   // Immutable objects.
   Status PutObject(std::string_view key, const ByteSource& source) const;
@@ -70,30 +113,40 @@ class Board {
   Result<Bytes> ReadLayout(const RunId& run, const Digest& layout) const;
 
   // Makes the manifest durable under its own SHA-256; it is not published until head names it.
-  Result<ManifestRef> StageManifest(const Manifest& manifest) const;
+  Result<StagedManifest> StageManifest(Manifest manifest) const;
 
-  // Publishes: replaces the head that `expected` describes (nullopt: the run has none) by `next`, whose manifest must
-  // be staged. Requires: sequence + 1, a fresh nonce, and
+  // Puts the manifest that the head names at its immutable alias, where it is found after head has moved on. `manifest`
+  // is the head's, where the caller has it: then nothing is read.
+  Result<SettledHead> Settle(HeadAt at, const Manifest* manifest = nullptr) const;
+
+  // Publishes: replaces the head `current` (nullopt: the run has none) by `next`, which names `manifest`.
+  // Requires: sequence + 1, a fresh nonce, and
   //   - no head yet: version 0, sequence 1, epoch >= 1
   //   - the owner's epoch and publisher: the version after the current one
   //   - a higher epoch (taking over): the version after the current one, or the current one unchanged
   // kInvalid when `next` breaks these rules; kConflict, naming who has the head, when somebody else was faster or owns
   // the epoch; kUnavailable when it can't be known whether the head moved.
-  Result<Generation> MoveHead(const std::optional<Generation>& expected, const Head& next) const;
+  Result<Generation> MoveHead(const std::optional<SettledHead>& current, const Head& next,
+                              const StagedManifest& manifest) const;
 
-  // Puts the manifest that `head` names at its immutable alias, where it is found after head has moved on. Call it
-  // after MoveHead, with the head that was moved; MoveHead mends what a crash before that left.
-  Status PublishAlias(const Head& head) const;
+  // The document of an anchor, by which manifests name it.
+  Result<AnchorRef> PutAnchor(const Anchor& anchor) const;
+  // Checked to be of the version that the reference names in `run`.
+  Result<Anchor> ReadAnchor(const RunId& run, const AnchorRef& anchor) const;
 
  private:
   Board(std::shared_ptr<Store> store, BoardInfo info) : store_(std::move(store)), info_(std::move(info)) {}
 
   Result<Bytes> ReadManifestBytes(const ManifestRef& manifest) const;
-  Result<Generation> SettleFailedMove(const Error& error, const std::optional<Generation>& expected,
+  // What `bytes`, found at `key`, say: a manifest of this version, signed by whom the board trusts.
+  Result<Manifest> OpenManifest(ByteSpan bytes, const RunId& run, Version version, std::string_view key) const;
+  Result<Generation> SettleFailedMove(const Error& error, const std::optional<SettledHead>& current,
                                       const Head& next) const;
 
   std::shared_ptr<Store> store_;
   BoardInfo info_;
+  std::vector<PublicKey> trusted_;
+  std::optional<PrivateKey> signing_key_;
 };
 
 }  // namespace skerry

@@ -13,17 +13,14 @@ class BoardTest : public testing::Test {
  protected:
   // Publishes versions up to `last` the way a publisher does.
   void Publish(const RunId& run, Version last) {
-    std::optional<HeadAt> current;
     for (Version version; version <= last; version = version.Next()) {
+      const std::optional<SettledHead> current = SettledNow(board_, run);
       std::optional<Digest> parent;
-      if (current) parent = current->head.manifest.sha256;
-      const Manifest manifest = SampleManifest(run, version, parent);
-      const Head next = SampleHead(manifest, board_.StageManifest(manifest).value(), version.number() + 1);
-      std::optional<Generation> expected;
-      if (current) expected = current->generation;
-      const Generation moved = board_.MoveHead(expected, next).value();
-      ASSERT_TRUE(board_.PublishAlias(next));
-      current = HeadAt{next, moved};
+      if (current) parent = current->head().manifest.sha256;
+      const StagedManifest staged = board_.StageManifest(SampleManifest(run, version, parent)).value();
+      const Head next = SampleHead(staged, version.number() + 1);
+      ASSERT_TRUE(board_.MoveHead(current, next, staged));
+      ASSERT_TRUE(SettledNow(board_, run));
     }
   }
   void Overwrite(const std::string& key, ByteSpan bytes) {
@@ -144,14 +141,19 @@ TEST_F(BoardTest, RefusesAManifestThatIsNotTheOneTheHeadNames) {
 TEST_F(BoardTest, FollowsTheChainOfParentsByDigest) {
   Publish(run_, Version(3));
   const Manifest third = board_.ReadManifest(run_, Version(3)).value();
-  const Manifest second = board_.ReadParent(third).value();
+  const Manifest second = board_.ReadManifest(run_, Version(2), *third.parent).value();
   EXPECT_EQ(second, board_.ReadManifest(run_, Version(2)).value());
-  Manifest changed = board_.ReadParent(second).value();
+  const auto read_first = [&] { return board_.ReadManifest(run_, Version(1), *second.parent); };
+  Manifest changed = read_first().value();
   EXPECT_EQ(changed.version, Version(1));
+  const std::string staged = StagedManifestKey(run_, Version(1), *second.parent);
+  ASSERT_TRUE(store_->Delete(staged));
+  EXPECT_EQ(CodeOf(read_first()), "ok") << "the alias has it too";
   changed.time = "rewritten";
   Overwrite(ManifestKey(run_, Version(1)), SerializeManifest(changed).value());
-  EXPECT_EQ(CodeOf(board_.ReadParent(second)), "corrupt");
-  EXPECT_EQ(CodeOf(board_.ReadParent(board_.ReadManifest(run_, Version(0)).value())), "not_found");
+  EXPECT_EQ(CodeOf(read_first()), "corrupt");
+  ASSERT_TRUE(store_->Delete(ManifestKey(run_, Version(1))));
+  EXPECT_EQ(CodeOf(read_first()), "not_found");
 }
 
 TEST_F(BoardTest, ReadsObjectsOnlyWithTheRightSizeAndDigest) {

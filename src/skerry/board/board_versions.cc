@@ -3,6 +3,7 @@
 
 #include "skerry/board/board.h"
 #include "skerry/board/keys.h"
+#include "skerry/board/manifest_signature.h"
 
 namespace skerry {
 namespace {
@@ -16,19 +17,40 @@ tl::unexpected<Error> Lost(const std::optional<HeadAt>& current, const Head& nex
               current ? Owner(current->head) : "no version (somebody deleted it)", Owner(next));
 }
 
-std::optional<Generation> GenerationOf(const std::optional<HeadAt>& head) {
+std::optional<Generation> GenerationOf(const std::optional<SettledHead>& head) {
   if (!head) return std::nullopt;
-  return head->generation;
+  return head->generation();
+}
+
+// Where swaps can't be trusted, a run belongs to the publisher that claimed it first after init.
+Status CheckOwnership(const Head& now, const Head& next, std::optional<WriteSafety> writes) {
+  const bool fresh = now.epoch == 1 && now.version.IsBase();
+  if (!writes || *writes == WriteSafety::kFull || next.publisher == now.publisher || fresh) return {};
+  return Fail(
+      Code::kConflict,
+      "run {}: the head at {} is owned by another publisher, and {} can't take over: conditional writes of this "
+      "store are '{}' ({}). Publish with the owner's state directory, or start another run",
+      next.run, Owner(now), Owner(next), NameOf(*writes), WhatFollows(*writes));
+}
+
+// Whether `next` was the head before others, who built on it, moved the head to `now`: then its manifest is that of its
+// version. A publisher that knows that its own swap was refused (kConflict) never was the head of the current version.
+Result<bool> WasPublished(Store& store, const Head& now, const Head& next, Code error) {
+  if (now.version < next.version) return false;
+  if (now.version == next.version) return error != Code::kConflict && now.manifest == next.manifest;
+  SKERRY_ASSIGN(const Object alias, store.Get(ManifestKey(next.run, next.version), kMaxManifestBytes));
+  return Sha256::Of(alias.bytes) == next.manifest.sha256;
 }
 
 // Whether `next` may follow `current`.
-Status CheckSuccession(const std::optional<HeadAt>& current, const Head& next) {
+Status CheckSuccession(const std::optional<SettledHead>& current, const Head& next, std::optional<WriteSafety> writes) {
   if (!current) {
     if (next.version.IsBase() && next.sequence == 1) return {};
     return Fail(Code::kInvalid, "run {}: the first head must be at version 0 with sequence 1, not version {} with {}",
                 next.run, next.version, next.sequence);
   }
-  const Head& now = current->head;
+  const Head& now = current->head();
+  SKERRY_TRY(CheckOwnership(now, next, writes));
   const bool takes_over = next.epoch > now.epoch;
   if (next.epoch < now.epoch || (!takes_over && next.publisher != now.publisher)) {
     return Fail(Code::kConflict,
@@ -94,6 +116,20 @@ Result<Bytes> Board::ReadManifestBytes(const ManifestRef& manifest) const {
   return std::move(object.bytes);
 }
 
+Result<Manifest> Board::OpenManifest(ByteSpan bytes, const RunId& run, Version version, std::string_view key) const {
+  Result<Manifest> manifest = ParseManifest(bytes);
+  if (!manifest) return Annotate(std::move(manifest).error(), key);
+  SKERRY_TRY(CheckIdentity(*manifest, run, version, key));
+  if (!trusted_.empty()) SKERRY_TRY(CheckSignature(*manifest, bytes, trusted_));
+  return manifest;
+}
+
+bool Board::Trusts(const Manifest& manifest) const {
+  if (trusted_.empty()) return true;
+  const Result<Bytes> bytes = SerializeManifest(manifest);
+  return bytes && CheckSignature(manifest, *bytes, trusted_);
+}
+
 Result<Manifest> Board::ReadManifest(const RunId& run, Version version) const {
   SKERRY_ASSIGN(const HeadAt head, ReadHead(run));
   return ReadManifest(head.head, version);
@@ -110,100 +146,137 @@ Result<Manifest> Board::ReadManifest(const Head& head, Version version) const {
                   head.run, version, head.manifest.key);
     }
     SKERRY_TRY(bytes);
-    SKERRY_ASSIGN(Manifest manifest, ParseManifest(*bytes));
+    SKERRY_ASSIGN(Manifest manifest, OpenManifest(*bytes, head.run, version, head.manifest.key));
     SKERRY_TRY(CheckHeadManifest(manifest, head));
     return manifest;
   }
-  const std::string key = ManifestKey(head.run, version);
+  return ReadSettledManifest(head.run, version);
+}
+
+Result<Manifest> Board::ReadSettledManifest(const RunId& run, Version version) const {
+  const std::string key = ManifestKey(run, version);
   SKERRY_ASSIGN(const Object object, store_->Get(key, kMaxManifestBytes));
-  Result<Manifest> manifest = ParseManifest(object.bytes);
-  if (!manifest) return Annotate(std::move(manifest).error(), key);
-  SKERRY_TRY(CheckIdentity(*manifest, head.run, version, key));
-  return manifest;
+  return OpenManifest(object.bytes, run, version, key);
 }
 
-Result<Manifest> Board::ReadParent(const Manifest& manifest) const {
-  if (!manifest.parent) {
-    return Fail(Code::kNotFound, "run {} version {} is the base: it has no parent", manifest.run, manifest.version);
+Result<Manifest> Board::ReadManifest(const RunId& run, Version version, const Digest& sha256) const {
+  ManifestRef ref{.key = StagedManifestKey(run, version, sha256), .sha256 = sha256};
+  Result<Bytes> bytes = ReadManifestBytes(ref);
+  if (!bytes && bytes.error().code == Code::kNotFound) {
+    ref.key = ManifestKey(run, version);
+    bytes = ReadManifestBytes(ref);
   }
-  const Version version = manifest.version.Previous();
-  const std::string key = ManifestKey(manifest.run, version);
-  SKERRY_ASSIGN(const Bytes bytes, ReadManifestBytes({.key = key, .sha256 = *manifest.parent}));
-  SKERRY_ASSIGN(Manifest parent, ParseManifest(bytes));
-  SKERRY_TRY(CheckIdentity(parent, manifest.run, version, key));
-  return parent;
+  SKERRY_TRY(bytes);
+  return OpenManifest(*bytes, run, version, ref.key);
 }
 
-Result<ManifestRef> Board::StageManifest(const Manifest& manifest) const {
+Result<StagedManifest> Board::StageManifest(Manifest manifest) const {
+  manifest.signature.reset();
+  if (signing_key_) {
+    SKERRY_ASSIGN(manifest, SignManifest(std::move(manifest), *signing_key_));
+  }
   SKERRY_ASSIGN(const Bytes bytes, SerializeManifest(manifest));
+  // Never what this board itself would refuse to read.
+  if (!trusted_.empty()) SKERRY_TRY(CheckSignature(manifest, bytes, trusted_));
   const Digest sha256 = Sha256::Of(bytes);
   ManifestRef ref{.key = StagedManifestKey(manifest.run, manifest.version, sha256), .sha256 = sha256};
   SKERRY_TRY(store_->PutIfAbsent(ref.key, MemorySource(bytes)));
-  return ref;
+  return StagedManifest(std::move(manifest), std::move(ref));
 }
 
-// 1. read the head and compare it with `expected`       crash: nothing has happened
-// 2. read and check the manifest that `next` names      crash: a staged manifest that nobody names
-// 3. put the alias of the current version if missing    crash: the same; the alias is right in any case
-// 4. compare-and-swap the head                          crash: published, or not; the alias of `next` is missing, but
-//    no reader needs it until the head moves on, and whoever moves it puts the alias first (step 3)
-Result<Generation> Board::MoveHead(const std::optional<Generation>& expected, const Head& next) const {
+Result<SettledHead> Board::Settle(HeadAt at, const Manifest* manifest) const {
+  const Head& head = at.head;
+  Bytes bytes;
+  if (manifest != nullptr) {
+    SKERRY_ASSIGN(bytes, SerializeManifest(*manifest));
+  }
+  // Another program may have written it with fields that this one does not know.
+  if (manifest == nullptr || Sha256::Of(bytes) != head.manifest.sha256) {
+    SKERRY_ASSIGN(bytes, ReadManifestBytes(head.manifest));
+    SKERRY_TRY(OpenManifest(bytes, head.run, head.version, head.manifest.key));
+  }
+  SKERRY_TRY(store_->PutIfAbsent(ManifestKey(head.run, head.version), MemorySource(bytes)));
+  return SettledHead(std::move(at));
+}
+
+// What stands on the board before this: the staged manifest with everything that it names, and the alias of the current
+// version (`current` is the proof). So a crash before the swap leaves objects that nobody names, and one after it a
+// published version whose alias is missing: no reader needs that until the head moves on, and whoever moves it settles
+// it first.
+Result<Generation> Board::MoveHead(const std::optional<SettledHead>& current, const Head& next,
+                                   const StagedManifest& staged) const {
   SKERRY_ASSIGN(const Bytes bytes, SerializeHead(next));
-  std::optional<HeadAt> current;
-  if (Result<HeadAt> head = ReadHead(next.run)) {
-    current = *std::move(head);
-  } else if (head.error().code != Code::kNotFound) {
-    return tl::unexpected<Error>(std::move(head).error());
-  }
-  if (GenerationOf(current) != expected) return Lost(current, next);
-  SKERRY_TRY(CheckSuccession(current, next));
-
-  SKERRY_ASSIGN(const Bytes manifest_bytes, ReadManifestBytes(next.manifest));
-  SKERRY_ASSIGN(const Manifest manifest, ParseManifest(manifest_bytes));
+  SKERRY_TRY(CheckSuccession(current, next, info_.writes));
+  const Manifest& manifest = staged.manifest();
   SKERRY_TRY(CheckHeadManifest(manifest, next));
-  if (current && next.version != current->head.version && manifest.parent != current->head.manifest.sha256) {
-    return Fail(Code::kMismatch, "run {}: the parent of version {} is manifest {}, but version {} has manifest {}",
-                next.run, next.version, manifest.parent->Short(), current->head.version,
-                current->head.manifest.sha256.Short());
+  if (next.manifest != staged.ref()) {
+    return Fail(Code::kInvalid, "run {}: the head is to name {}, but the manifest of version {} is {}", next.run,
+                next.manifest.key, next.version, staged.ref().key);
   }
-  if (current) SKERRY_TRY(PublishAlias(current->head));
-
-  Result<Generation> moved = store_->CompareAndSwap(HeadKey(next.run), expected, bytes);
-  if (!moved) return SettleFailedMove(moved.error(), expected, next);
+  if (current && next.version != current->head().version && manifest.parent != current->head().manifest.sha256) {
+    return Fail(Code::kMismatch, "run {}: the parent of version {} is manifest {}, but version {} has manifest {}",
+                next.run, next.version, manifest.parent->Short(), current->head().version,
+                current->head().manifest.sha256.Short());
+  }
+  Result<Generation> moved = store_->CompareAndSwap(HeadKey(next.run), GenerationOf(current), bytes);
+  if (!moved) return SettleFailedMove(moved.error(), current, next);
+  // Where several writers can be told that they won, only the nonce in the head tells who did.
+  if (info_.writes.value_or(WriteSafety::kFull) != WriteSafety::kFull) {
+    return SettleFailedMove({Code::kConflict, "the store reported success"}, current, next);
+  }
   return moved;
 }
 
 // The write may have landed although an error came back (a lost reply, a retry that met its own first try): the nonce
 // in the head tells.
-Result<Generation> Board::SettleFailedMove(const Error& error, const std::optional<Generation>& expected,
+Result<Generation> Board::SettleFailedMove(const Error& error, const std::optional<SettledHead>& current,
                                            const Head& next) const {
-  std::optional<HeadAt> current;
+  std::optional<HeadAt> found;
   if (Result<HeadAt> head = ReadHead(next.run)) {
-    current = *std::move(head);
+    found = *std::move(head);
+  } else if (head.error().code == Code::kCorrupt) {
+    return tl::unexpected<Error>(head.error());
   } else if (head.error().code != Code::kNotFound) {
     return Fail(Code::kUnavailable,
                 "run {}: unknown whether the head moved to version {}: {}; then it could not be read: {}", next.run,
                 next.version, error.message, head.error().message);
   }
-  if (current && current->head.nonce == next.nonce) return current->generation;
-  if (GenerationOf(current) == expected) {
+  if (found && found->head.nonce == next.nonce) return found->generation;
+  const bool unmoved = found ? current && found->generation == current->generation() : !current;
+  if (unmoved) {
     return Annotate(error, fmt::format("run {}: the head has not moved to version {}", next.run, next.version));
   }
-  return Lost(current, next);
+  if (found && current && next.version != current->head().version) {
+    const Result<bool> published = WasPublished(*store_, found->head, next, error.code);
+    if (!published) {
+      return Fail(Code::kUnavailable, "run {}: unknown whether version {} was published before the head moved on: {}",
+                  next.run, next.version, published.error().message);
+    }
+    // Nothing can be swapped with this token, as it must be: the head is another's.
+    if (*published) return Generation("superseded");
+  }
+  return Lost(found, next);
 }
 
-Status Board::PublishAlias(const Head& head) const {
-  const std::string alias = ManifestKey(head.run, head.version);
-  const Result<Object> there = store_->Get(alias, kMaxManifestBytes);
-  if (there) {
-    const Digest found = Sha256::Of(there->bytes);
-    if (found == head.manifest.sha256) return {};
-    return Fail(Code::kConflict, "{} holds a manifest with SHA-256 {}, but the head named {}", alias, found.Hex(),
-                head.manifest.sha256.Hex());
-  }
-  if (there.error().code != Code::kNotFound) return tl::unexpected<Error>(there.error());
-  SKERRY_ASSIGN(const Bytes bytes, ReadManifestBytes(head.manifest));
-  return store_->PutIfAbsent(alias, MemorySource(bytes));
+Result<AnchorRef> Board::PutAnchor(const Anchor& anchor) const {
+  SKERRY_ASSIGN(const Bytes bytes, SerializeAnchor(anchor));
+  const Digest sha256 = Sha256::Of(bytes);
+  AnchorRef ref{.version = anchor.version,
+                .bytes = anchor.bytes(),
+                .object = {.key = AnchorDocumentKey(anchor.run, anchor.version, sha256),
+                           .uri = {},
+                           .size = bytes.size(),
+                           .sha256 = sha256}};
+  SKERRY_TRY(store_->PutIfAbsent(ref.object.key, MemorySource(bytes)));
+  return ref;
+}
+
+Result<Anchor> Board::ReadAnchor(const RunId& run, const AnchorRef& ref) const {
+  SKERRY_ASSIGN(const Bytes bytes, ReadObject(ref.object, kMaxAnchorBytes));
+  SKERRY_ASSIGN(Anchor anchor, ParseAnchor(bytes));
+  if (anchor.run == run && anchor.version == ref.version) return anchor;
+  return Fail(Code::kMismatch, "{} is an anchor of run {} version {}, not of run {} version {}", ref.object.name(),
+              anchor.run, anchor.version, run, ref.version);
 }
 
 }  // namespace skerry

@@ -281,6 +281,12 @@ Status FileStore::Delete(std::string_view key) {
   return SyncDirectory(path.parent_path());
 }
 
+Status FileStore::DeleteEmptyFolder(std::string_view prefix) {
+  if (prefix.ends_with('/')) prefix.remove_suffix(1);
+  SKERRY_ASSIGN(const Path path, PathOf(prefix));
+  return RemoveTree(path);
+}
+
 Result<std::vector<std::string>> FileStore::List(std::string_view prefix) {
   std::vector<std::string> keys;
   SKERRY_TRY(ListBelow(root_, "", prefix, keys));

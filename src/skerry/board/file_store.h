@@ -30,8 +30,12 @@ class FileStore : public Store {
   Result<Generation> CompareAndSwap(std::string_view key, const std::optional<Generation>& expected,
                                     ByteSpan bytes) override;
   Status Delete(std::string_view key) override;
+  Status DeleteEmptyFolder(std::string_view prefix) override;
   Result<std::vector<std::string>> List(std::string_view prefix) override;
   Result<std::vector<std::string>> ListNames(std::string_view prefix) override;
+  // Temporary files that nobody has written to for that long, when their writer is not alive on this host or they have
+  // lain there for a day (the writer's number may belong to another process).
+  Result<uint64_t> SweepLeftovers(std::chrono::seconds older_than) override;
   std::optional<Path> LocalPath(std::string_view key) const override;
 
   const Path& root() const { return root_; }

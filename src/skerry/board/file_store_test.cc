@@ -129,6 +129,35 @@ TEST_F(FileStoreTest, HoldsNoDescriptorBetweenCalls) {
   EXPECT_EQ(FilesIn("/proc/self/fd"), before);
 }
 
+TEST_F(FileStoreTest, SweepsTemporaryFilesOfDeadWritersAndAncientOnes) {
+  const auto store = Open();
+  ASSERT_TRUE(store->PutIfAbsent("runs/a/1", MemorySource("x")));
+  ASSERT_TRUE(store->CompareAndSwap("head", std::nullopt, AsBytes("1")));
+  const pid_t dead = ::fork();
+  if (dead == 0) ::_exit(0);
+  ASSERT_EQ(::waitpid(dead, nullptr, 0), dead);
+  const auto leave = [&](const std::string& name, std::chrono::hours age) {
+    const Path path = scratch_.path() / name;
+    ASSERT_TRUE(WriteFileAtomically(path, AsBytes("half")));
+    std::filesystem::last_write_time(path, std::filesystem::file_time_type::clock::now() - age);
+  };
+  leave(fmt::format("runs/a/.tmp-{}-aa", dead), std::chrono::hours(2));
+  leave(fmt::format("runs/a/.tmp-{}-bb", dead), std::chrono::hours(0));
+  leave(fmt::format("runs/.tmp-{}-cc", ::getpid()), std::chrono::hours(2));
+  leave(fmt::format("runs/.tmp-{}-dd", ::getpid()), std::chrono::hours(25));
+  leave("runs/.tmp-x-ee", std::chrono::hours(100));
+  leave("runs/.hidden", std::chrono::hours(100));
+  EXPECT_EQ(store->SweepLeftovers(std::chrono::hours(1)).value(), 2u);
+  EXPECT_FALSE(std::filesystem::exists(scratch_.path() / fmt::format("runs/a/.tmp-{}-aa", dead)));
+  EXPECT_TRUE(std::filesystem::exists(scratch_.path() / fmt::format("runs/a/.tmp-{}-bb", dead)));
+  EXPECT_TRUE(std::filesystem::exists(scratch_.path() / fmt::format("runs/.tmp-{}-cc", ::getpid())));
+  EXPECT_FALSE(std::filesystem::exists(scratch_.path() / fmt::format("runs/.tmp-{}-dd", ::getpid())));
+  EXPECT_TRUE(std::filesystem::exists(scratch_.path() / "runs/.tmp-x-ee"));
+  EXPECT_TRUE(std::filesystem::exists(scratch_.path() / "runs/.hidden"));
+  EXPECT_EQ(store->List("").value(), (std::vector<std::string>{"head", "runs/a/1"}));
+  EXPECT_EQ(store->SweepLeftovers(std::chrono::hours(1)).value(), 0u);
+}
+
 TEST_F(FileStoreTest, CountsEveryIncrementOfSeveralProcesses) {
   constexpr int kProcesses = 4, kIncrements = 25;
   ASSERT_TRUE(Open()->CompareAndSwap("counter", std::nullopt, AsBytes("0")));

@@ -11,8 +11,6 @@ namespace {
 
 std::string Prefix16(const Digest& digest) { return digest.Hex().substr(0, 16); }
 
-std::string RunPrefix(const RunId& run) { return fmt::format("runs/{}/", run); }
-
 // What is wrong with a path, or nullptr.
 const char* FlawOf(std::string_view path, bool hidden_allowed) {
   if (path.empty()) return "it is empty";
@@ -37,7 +35,9 @@ const char* FlawOf(std::string_view path, bool hidden_allowed) {
 }  // namespace
 
 std::string BoardKey() { return "board.json"; }
+std::string ProbePrefix(std::string_view token) { return fmt::format("probe/{}/", token); }
 std::string RunsPrefix() { return "runs/"; }
+std::string RunPrefix(const RunId& run) { return fmt::format("runs/{}/", run); }
 std::string RunKey(const RunId& run) { return RunPrefix(run) + "run.json"; }
 std::string HeadKey(const RunId& run) { return RunPrefix(run) + "head"; }
 
@@ -59,15 +59,39 @@ std::string DeltaKey(const RunId& run, Version version, int part, const Digest& 
   return fmt::format("{}delta-{:03}-{}.skerry", VersionPrefix(run, version), part, Prefix16(patch));
 }
 
+std::string SkipKey(const RunId& run, Version version, Version from, int part, const Digest& patch) {
+  return fmt::format("{}skip-{:09}-{:03}-{}.skerry", VersionPrefix(run, version), from, part, Prefix16(patch));
+}
+
 std::string TensorDigestsKey(const RunId& run, Version version, const Digest& digests) {
   return fmt::format("{}digests-{}.bin", VersionPrefix(run, version), Prefix16(digests));
 }
 
-Result<std::string> AnchorKey(const RunId& run, Version version, const Digest& content, std::string_view path) {
-  std::string key = fmt::format("{}anchors/{:09}/{}/{}", RunPrefix(run), version, Prefix16(content), path);
+std::string AnchorPrefix(const RunId& run, Version version) {
+  return fmt::format("{}anchors/{:09}/", RunPrefix(run), version);
+}
+
+std::string AnchorDocumentKey(const RunId& run, Version version, const Digest& document) {
+  return fmt::format("{}anchor-{}.json", AnchorPrefix(run, version), Prefix16(document));
+}
+
+std::string AnchorPartKey(const RunId& run, Version version, int part, const Digest& patch) {
+  return fmt::format("{}part-{:03}-{}.skerry", AnchorPrefix(run, version), part, Prefix16(patch));
+}
+
+Result<std::string> AnchorFileKey(const RunId& run, Version version, const Digest& content, std::string_view path) {
+  std::string key = fmt::format("{}{}/{}", AnchorPrefix(run, version), Prefix16(content), path);
   SKERRY_TRY(ValidateKey(key));
   return key;
 }
+
+std::string LeasePrefix(const RunId& run) { return RunPrefix(run) + "leases/"; }
+
+std::string LeaseKey(const RunId& run, std::string_view reader) {
+  return fmt::format("{}{}.json", LeasePrefix(run), reader);
+}
+
+std::string CollectMarkKey(const RunId& run) { return RunPrefix(run) + "gc.json"; }
 
 Status ValidateKey(std::string_view key) {
   if (const char* flaw = FlawOf(key, false))

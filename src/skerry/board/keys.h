@@ -17,6 +17,8 @@ inline constexpr size_t kMaxKeyComponentSize = 240;
 
 // board.json
 std::string BoardKey();
+// probe/<token>/: what a probe of the store writes and removes
+std::string ProbePrefix(std::string_view token);
 // runs/
 std::string RunsPrefix();
 // runs/<run>/run.json
@@ -33,11 +35,28 @@ std::string StagedManifestKey(const RunId& run, Version version, const Digest& m
 std::string ManifestKey(const RunId& run, Version version);
 // runs/<run>/versions/000000007/delta-003-<16 hex>.skerry
 std::string DeltaKey(const RunId& run, Version version, int part, const Digest& patch);
+// runs/<run>/versions/000000064/skip-000000056-000-<16 hex>.skerry: from version 56
+std::string SkipKey(const RunId& run, Version version, Version from, int part, const Digest& patch);
 // runs/<run>/versions/000000007/digests-<16 hex>.bin
 std::string TensorDigestsKey(const RunId& run, Version version, const Digest& digests);
+// runs/<run>/anchors/000000040/
+std::string AnchorPrefix(const RunId& run, Version version);
+// runs/<run>/anchors/000000040/anchor-<16 hex>.json: the document that names the rest
+std::string AnchorDocumentKey(const RunId& run, Version version, const Digest& document);
+// runs/<run>/anchors/000000040/part-003-<16 hex>.skerry
+std::string AnchorPartKey(const RunId& run, Version version, int part, const Digest& patch);
 // runs/<run>/anchors/000000040/<16 hex>/<path in the checkpoint>, by the file's SHA-256, so that what an unpublished
 // anchor left never stands in the way; kInvalid when such a key is not valid (a hidden file)
-Result<std::string> AnchorKey(const RunId& run, Version version, const Digest& content, std::string_view path);
+Result<std::string> AnchorFileKey(const RunId& run, Version version, const Digest& content, std::string_view path);
+
+// runs/<run>/: everything of a run
+std::string RunPrefix(const RunId& run);
+// runs/<run>/leases/
+std::string LeasePrefix(const RunId& run);
+// runs/<run>/leases/<reader>.json
+std::string LeaseKey(const RunId& run, std::string_view reader);
+// runs/<run>/gc.json: what gc is about to remove
+std::string CollectMarkKey(const RunId& run);
 
 // kInvalid unless `key` is relative UTF-8 of 1 to kMaxKeySize bytes without control characters, backslashes, and
 // components that are empty, hidden (a leading '.': temporary and lock files, and '..') or too long.

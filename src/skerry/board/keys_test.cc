@@ -21,13 +21,13 @@ TEST(Keys, AreThoseOfTheProtocol) {
   EXPECT_EQ(DeltaKey(run, Version(7), 3, digest), "runs/grpo-1/versions/000000007/delta-003-ba7816bf8f01cfea.skerry");
   EXPECT_EQ(TensorDigestsKey(run, Version(123456789), digest),
             "runs/grpo-1/versions/123456789/digests-ba7816bf8f01cfea.bin");
-  EXPECT_EQ(AnchorKey(run, Version(40), digest, "sub/model.safetensors").value(),
+  EXPECT_EQ(AnchorFileKey(run, Version(40), digest, "sub/model.safetensors").value(),
             "runs/grpo-1/anchors/000000040/ba7816bf8f01cfea/sub/model.safetensors");
 }
 
 TEST(Keys, OfAnAnchorCannotLeaveItsFolder) {
   for (const char* path : {"", "/x", "../x", "a/../../../head", ".hidden", "a//b"}) {
-    EXPECT_EQ(CodeOf(AnchorKey(RunNamed("r"), Version(1), Digest(), path)), "invalid") << path;
+    EXPECT_EQ(CodeOf(AnchorFileKey(RunNamed("r"), Version(1), Digest(), path)), "invalid") << path;
   }
 }
 

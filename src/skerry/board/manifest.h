@@ -10,21 +10,12 @@
 #include "skerry/base/bytes.h"
 #include "skerry/base/hash.h"
 #include "skerry/base/result.h"
+#include "skerry/base/signing.h"
+#include "skerry/board/anchor.h"
 #include "skerry/board/names.h"
+#include "skerry/board/references.h"
 
 namespace skerry {
-
-// An object by its place, size and content. Exactly one of `key` (relative to the board's root) and `uri` (outside the
-// board: "file:///absolute/path", taken literally, without percent-decoding) is set.
-struct ObjectRef {
-  std::string key;
-  std::string uri;
-  uint64_t size = 0;
-  Digest sha256;
-
-  const std::string& name() const { return key.empty() ? uri : key; }
-  bool operator==(const ObjectRef&) const = default;
-};
 
 // A file of the checkpoint that holds no tensors (config, tokenizer).
 struct SideFile {
@@ -34,25 +25,15 @@ struct SideFile {
   bool operator==(const SideFile&) const = default;
 };
 
-// Patches that lead from an older version to this one; at least one object, even when nothing changed.
+// Patches that lead from an older version to this one; at least one part, even when nothing changed.
 struct Edge {
-  std::string kind = "delta";  // a reader passes over kinds that it does not know
+  std::string kind = "delta";  // or "skip", over several versions; a reader passes over kinds that it does not know
   Version from;
   Digest base_model;  // model digest of `from`
-  std::vector<ObjectRef> objects;
+  std::vector<PatchPart> parts;
+
+  uint64_t bytes() const;
   bool operator==(const Edge&) const = default;
-};
-
-struct AnchorFile {
-  std::string path;  // in the checkpoint
-  ObjectRef object;
-  bool operator==(const AnchorFile&) const = default;
-};
-
-// The whole version, file by file.
-struct Anchor {
-  std::vector<AnchorFile> files;
-  bool operator==(const Anchor&) const = default;
 };
 
 struct ManifestStats {
@@ -62,6 +43,13 @@ struct ManifestStats {
   uint64_t checkpoint_bytes = 0;
   uint64_t patch_bytes = 0;
   bool operator==(const ManifestStats&) const = default;
+};
+
+// Who vouches for a manifest (manifest_signature.h). Reading one checks its form only.
+struct ManifestSignature {
+  PublicKey key;
+  Signature value;
+  bool operator==(const ManifestSignature&) const = default;
 };
 
 struct Manifest {
@@ -77,11 +65,12 @@ struct Manifest {
   ObjectRef tensor_digests;
   std::vector<SideFile> side_files;
   std::vector<Edge> edges;
-  std::optional<Anchor> anchor;
-  Version nearest_anchor;  // at or before this version; this version exactly when `anchor` is there
+  std::vector<AnchorRef> anchors;  // at or before this version, newest first
+  std::optional<ForkPoint> fork;   // of version 0 of a fork only: that version is this one
   ManifestStats stats;
   // Names of what a reader must understand to read this version right. None is defined yet.
   std::vector<std::string> features;
+  std::optional<ManifestSignature> signature = {};
 
   bool operator==(const Manifest&) const = default;
 };
@@ -89,8 +78,8 @@ struct Manifest {
 // Limits on untrusted bytes.
 inline constexpr uint64_t kMaxManifestBytes = 8 << 20;
 inline constexpr size_t kMaxManifestEdges = 64;
-inline constexpr size_t kMaxManifestObjects = 16384;  // of one edge
-inline constexpr size_t kMaxManifestFiles = 16384;    // of the anchor, and of the side files
+inline constexpr size_t kMaxManifestFiles = 16384;
+inline constexpr size_t kMaxManifestAnchors = 16;
 inline constexpr size_t kMaxManifestFeatures = 64;
 
 // Canonical: sorted keys, no white space. kInvalid when ParseManifest would refuse it.

@@ -19,15 +19,14 @@ Manifest Base() { return SampleManifest(RunNamed("grpo-1"), Version(0), std::nul
 // The sample with an anchor of its own and everything optional.
 Manifest Full() {
   Manifest manifest = Delta();
-  manifest.anchor = Anchor{.files = {{.path = "a/model-1.safetensors",
-                                      .object = {.key = "runs/grpo-1/anchors/000000007/a/model-1.safetensors",
-                                                 .uri = {},
-                                                 .size = 9,
-                                                 .sha256 = Sha256::Of("anchor")}}}};
-  manifest.nearest_anchor = Version(7);
+  manifest.anchors.insert(manifest.anchors.begin(),
+                          {.version = Version(7), .bytes = 1700, .object = manifest.edges[0].parts[0].object});
   manifest.edges.push_back(manifest.edges[0]);
   manifest.edges[1].kind = "skip";
   manifest.edges[1].from = Version(0);
+  manifest.edges[1].parts.push_back(manifest.edges[1].parts[0]);
+  manifest.edges[1].parts[0].tensors = {{.first = 0, .count = 3}, {.first = 5, .count = 1}};
+  manifest.edges[1].parts[1].tensors = {{.first = 3, .count = 2}};
   return manifest;
 }
 
@@ -86,7 +85,7 @@ TEST(Manifest, OfANewerFormatIsUnsupported) {
 TEST(Manifest, RefusesEveryMissingFieldByItsName) {
   const json document = Document(Full());
   for (const auto& [name, value] : document.items()) {
-    if (name == "step" || name == "anchor" || name == "parent") continue;
+    if (name == "step" || name == "parent") continue;
     json without = document;
     without.erase(name);
     const Result<Manifest> parsed = Parse(without);
@@ -126,11 +125,17 @@ TEST(Manifest, RefusesEveryWrongValueByItsName) {
       {"/edges/0/objects", json::array(), "manifest.edges[0].objects is empty"},
       {"/edges/0/objects/0/uri", "file:///x", "manifest.edges[0].objects[0] must have either a key or a uri"},
       {"/edges/0/objects/0/key", nullptr, "manifest.edges[0].objects[0] must have either a key or a uri"},
-      {"/anchor/files", json::array(), "manifest.anchor.files is empty"},
-      {"/anchor/files/0/object", 1, "manifest.anchor.files[0].object is 1"},
-      {"/nearest_anchor", 8, "manifest.nearest_anchor is 8"},
-      {"/nearest_anchor", 3, "manifest.nearest_anchor is 3"},
-      {"/anchor", nullptr, "manifest.nearest_anchor is 7"},
+      {"/edges/1/objects/0/tensors/1/first", 3, "manifest.edges[1].objects[0].tensors[1] is empty, or not after"},
+      {"/edges/1/objects/0/tensors/0/count", 0, "manifest.edges[1].objects[0].tensors[0] is empty, or not after"},
+      {"/edges/1/objects/0/tensors/0/count", 1e3, "manifest.edges[1].objects[0].tensors[0].count is"},
+      {"/edges/1/objects/1/tensors/0/first", 2, "manifest.edges[1].objects: two parts have tensor 3"},
+      {"/edges/1/objects/1/tensors", nullptr, "manifest.edges[1].objects has 2 parts, but"},
+      {"/anchors/0/version", 8, "manifest.anchors[0].version is 8"},
+      {"/anchors/1/version", 7, "manifest.anchors[1].version is 7"},
+      {"/anchors/0/object", 1, "manifest.anchors[0].object is 1"},
+      {"/fork",
+       {{"run", "r"}, {"version", 1}, {"manifest", std::string(64, 'a')}},
+       "manifest.fork is there at version 7"},
       {"/parent", nullptr, "manifest.parent is missing at version 7"},
       {"/stats/changed", 1e30, "manifest.stats.changed is"},
       {"/features", "none", "manifest.features is"},
@@ -168,8 +173,8 @@ TEST(Manifest, ThatNobodyCouldReadIsNotWritten) {
       [](Manifest& m) { m.version = Version(Version::kMax + 1); },
       [](Manifest& m) { m.parent.reset(); },
       [](Manifest& m) { m.edges.clear(); },
-      [](Manifest& m) { m.edges[0].objects.clear(); },
-      [](Manifest& m) { m.nearest_anchor = m.version; },
+      [](Manifest& m) { m.edges[0].parts.clear(); },
+      [](Manifest& m) { m.anchors[0].version = m.version.Next(); },
       [](Manifest& m) { m.step = -1; },
       [](Manifest& m) { m.side_files[0].path = "\xff"; },
       [](Manifest& m) { m.tensor_digests = {}; },

@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "skerry/board/json_fields.h"
+#include "skerry/board/references_json.h"
 
 namespace skerry {
 namespace {
@@ -11,14 +11,12 @@ using nlohmann::json;
 
 constexpr size_t kMaxBaseSize = 4096;
 
-ForkPoint ReadForkPoint(JsonFields fields) {
-  return {.run = fields.Run("run"), .version = fields.VersionNumber("version"), .manifest = fields.Sha256("manifest")};
-}
-
 }  // namespace
 
 Result<Bytes> SerializeBoardInfo(const BoardInfo& info) {
-  SKERRY_ASSIGN(Bytes bytes, DumpJson({{"format", BoardInfo::kFormat}, {"id", info.id}}, "board.json"));
+  json out = {{"format", BoardInfo::kFormat}, {"id", info.id}};
+  if (info.writes) out["writes"] = NameOf(*info.writes);
+  SKERRY_ASSIGN(Bytes bytes, DumpJson(out, "board.json"));
   if (const Result<BoardInfo> again = ParseBoardInfo(bytes); !again) {
     return Fail(Code::kInvalid, "can't describe this board: {}", again.error().message);
   }
@@ -31,6 +29,11 @@ Result<BoardInfo> ParseBoardInfo(ByteSpan bytes) {
   JsonFields fields(document, "board.json", error);
   fields.CheckFormat(BoardInfo::kFormat);
   BoardInfo info{.id = fields.Token("id")};
+  if (fields.Has("writes")) {
+    const std::string name = fields.Token("writes");
+    info.writes = WriteSafetyFromName(name);
+    if (!info.writes) fields.Refuse(Code::kCorrupt, fmt::format("writes is '{}', which is no verdict", name));
+  }
   SKERRY_TRY(fields.status());
   return info;
 }
@@ -41,11 +44,7 @@ Result<Bytes> SerializeRunInfo(const RunInfo& info) {
               {"base", info.base},
               {"parent", nullptr},
               {"layout", info.layout.Hex()}};
-  if (info.parent) {
-    out["parent"] = {{"run", info.parent->run.str()},
-                     {"version", info.parent->version.number()},
-                     {"manifest", info.parent->manifest.Hex()}};
-  }
+  if (info.parent) out["parent"] = ToJson(*info.parent);
   SKERRY_ASSIGN(Bytes bytes, DumpJson(out, "run.json"));
   if (const Result<RunInfo> again = ParseRunInfo(bytes); !again) {
     return Fail(Code::kInvalid, "can't describe this run: {}", again.error().message);

@@ -9,21 +9,17 @@
 #include "skerry/base/hash.h"
 #include "skerry/base/result.h"
 #include "skerry/board/names.h"
+#include "skerry/board/references.h"
+#include "skerry/board/write_safety.h"
 
 namespace skerry {
 
 struct BoardInfo {
   static constexpr uint64_t kFormat = 1;
   std::string id;  // random (RandomToken)
+  // What the store's conditional writes were found to be when the board was made; absent: not known.
+  std::optional<WriteSafety> writes = {};
   bool operator==(const BoardInfo&) const = default;
-};
-
-// The version of another run that a fork begins at.
-struct ForkPoint {
-  RunId run;
-  Version version;
-  Digest manifest;  // SHA-256
-  bool operator==(const ForkPoint&) const = default;
 };
 
 struct RunInfo {

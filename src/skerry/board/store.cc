@@ -18,6 +18,8 @@ Result<std::vector<std::string>> Store::ListNames(std::string_view prefix) {
   return names;
 }
 
+Result<uint64_t> Store::SweepLeftovers(std::chrono::seconds) { return 0; }
+
 std::optional<Path> Store::LocalPath(std::string_view) const { return std::nullopt; }
 
 }  // namespace skerry

@@ -3,6 +3,7 @@
 #ifndef SKERRY_BOARD_STORE_H_
 #define SKERRY_BOARD_STORE_H_
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -70,6 +71,10 @@ class Store {
   // A missing object is no error.
   virtual Status Delete(std::string_view key) = 0;
 
+  // Removes what the store itself keeps below `prefix` (which ends in '/'): folders, lock files. Only after every
+  // object there was deleted, and when nobody will write there again.
+  virtual Status DeleteEmptyFolder([[maybe_unused]] std::string_view prefix) { return {}; }
+
   // All keys that begin with `prefix`, sorted. Reading never lists: this is for people and for gc.
   virtual Result<std::vector<std::string>> List(std::string_view prefix) = 0;
 
@@ -77,8 +82,17 @@ class Store {
   // backend may name an empty folder.
   virtual Result<std::vector<std::string>> ListNames(std::string_view prefix);
 
+  // Removes what writers that died left behind and nobody sees: temporary files, unfinished uploads. Only what is older
+  // than `older_than`, which must exceed the longest write of a living writer; objects are never touched. Returns how
+  // many it removed. May run beside readers, writers and other sweepers.
+  virtual Result<uint64_t> SweepLeftovers(std::chrono::seconds older_than);
+
   // Where the object lies (or would lie), for reading it without a copy; nullopt where it is no local file.
   virtual std::optional<Path> LocalPath(std::string_view key) const;
+
+  // Which form of a token this store's server took in a swap ("ETag without quotes"), once one was made; empty where
+  // there are no forms. For people.
+  virtual std::string DescribeTokens() const { return {}; }
 
   // Deviations of backends.
   // False: several writers may win the same swap, so only one publisher may be at work.

@@ -194,8 +194,8 @@ TYPED_TEST_P(StoreConformance, TellsWhetherTokensComeBackWithTheBytes) {
 
 TYPED_TEST_P(StoreConformance, LetsExactlyOneOfManySwapsWin) {
   if (!this->store().CompareAndSwapIsAtomic()) GTEST_SKIP() << this->store().Describe() << " does not claim this";
-  constexpr int kThreads = TypeParam::kRaceThreads;
-  constexpr int kRounds = TypeParam::kRaceRounds;
+  const int kThreads = TypeParam::kRaceThreads;
+  const int kRounds = TypeParam::kRaceRounds;
   std::optional<Generation> expected;
   std::string winner;  // written by the winner; two winners are found by the count
   std::atomic<int> winners = 0, accidents = 0;

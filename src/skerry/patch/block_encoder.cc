@@ -192,7 +192,7 @@ EncodedBlock BlockEncoder::Whole(DType dtype, Bytes after) {
   block.entry.method = Method::kDense;
   block.entry.changed = static_cast<uint32_t>(changes.count());
   block.entry.checksum = BlockChecksum(changes);
-  EncodeDense(changes.values, changes.unit, block.payload);
+  EncodeDense(changes.values, dtype, block.payload);
   return block;
 }
 

@@ -66,7 +66,7 @@ struct Sides {
     const OldRun run{.bytes = before};
     RunningDigest moved;
     switch (block.entry.method) {
-      case Method::kDense: Must(DecodeDense(block.payload, units, changes)); break;
+      case Method::kDense: Must(DecodeDense(block.payload, units, dtype, changes)); break;
       case Method::kSparseFlat:
         Must(DecodeSparseFlat(block.payload, block.entry.changed, dtype, values.at(dtype), {&run, 1}, changes,
                               {&moved, 1}));
@@ -235,7 +235,7 @@ TEST(BlockEncoder, WhatHasNoOldValueTravelsWhole) {
   EXPECT_EQ(block.entry.method, Method::kDense);
   EXPECT_EQ(block.entry.changed, 1000u);
   BlockChanges changes{.unit = 4};
-  Must(DecodeDense(block.payload, 1000, changes));
+  Must(DecodeDense(block.payload, 1000, DType::kF32, changes));
   EXPECT_EQ(changes.values, after);
   EXPECT_EQ(BlockChecksum(changes), block.entry.checksum);
 }

@@ -1,53 +1,52 @@
 #include "skerry/patch/dense.h"
 
-#include <zstd.h>
-
+#include "skerry/patch/byte_planes.h"
+#include "skerry/patch/plane_packing.h"
 #include "skerry/patch/zstd_frame.h"
 
 namespace skerry {
-namespace {
 
-constexpr int kZstdLevel = 1;
-
-}  // namespace
-
-void EncodeDense(ByteSpan values, int unit, Bytes& out) {
-  const size_t units = values.size() / static_cast<size_t>(unit);
-  thread_local Bytes plane, packed;
-  plane.resize(units);
-  packed.resize(ZSTD_compressBound(units));
+void EncodeDense(ByteSpan values, DType dtype, Bytes& out) {
+  const auto unit = static_cast<size_t>(DTypeUnit(dtype));
+  const size_t units = values.size() / unit;
+  thread_local Bytes planes, packed;
+  planes.resize(values.size());
+  SplitPlanes(values, dtype, planes.data());
+  if (out.empty()) out.reserve(values.size());
   ByteWriter writer(out);
-  for (int p = 0; p < unit; ++p) {
-    for (size_t i = 0; i < units; ++i) plane[i] = values[i * static_cast<size_t>(unit) + static_cast<size_t>(p)];
-    const size_t size = ZSTD_compress(packed.data(), packed.size(), plane.data(), units, kZstdLevel);
-    // A stored length equal to the number of units says raw.
-    const bool raw = ZSTD_isError(size) || size >= units;
-    writer.Varint(raw ? units : size);
-    writer.Raw(raw ? ByteSpan(plane) : ByteSpan(packed).first(size));
+  for (size_t p = 0; p < unit; ++p) {
+    const auto plane = ByteSpan(planes).subspan(p * units, units);
+    packed.clear();
+    PackPlane(plane, packed);
+    const ByteSpan best = packed.empty() ? plane : ByteSpan(packed);
+    writer.Varint(best.size());  // as many bytes as there are units say raw
+    writer.Raw(best);
   }
 }
 
-Status DecodeDense(ByteSpan payload, uint64_t units, BlockChanges& changes) {
-  const auto unit = static_cast<size_t>(changes.unit);
-  thread_local Bytes plane;
-  changes.all = true;
-  changes.positions.clear();
-  changes.values.resize(units * unit);
+Status DecodeDense(ByteSpan payload, uint64_t units, DType dtype, BlockChanges& changes) {
+  const auto unit = static_cast<size_t>(DTypeUnit(dtype));
+  thread_local std::array<Bytes, kMaxPlanes> unpacked;
+  std::array<const std::byte*, kMaxPlanes> planes{};
   ByteReader reader(payload);
   for (size_t p = 0; p < unit; ++p) {
     const uint64_t size = reader.Varint();
     if (!reader.ok() || size > units) return Fail(Code::kCorrupt, "plane {} has {} bytes for {} units", p, size, units);
-    ByteSpan bytes = reader.Raw(size);
+    const ByteSpan bytes = reader.Raw(size);
     if (!reader.ok()) return Fail(Code::kCorrupt, "plane {} is cut off", p);
-    if (size < units) {
-      plane.resize(units);
-      if (!DecompressFrame(bytes, plane))
-        return Fail(Code::kCorrupt, "plane {} is no zstd frame of {} bytes", p, units);
-      bytes = plane;
+    planes[p] = bytes.data();
+    if (size == units) continue;
+    unpacked[p].resize(units);
+    if (!DecompressFrame(bytes, unpacked[p])) {
+      return Fail(Code::kCorrupt, "plane {} is no zstd frame of {} bytes", p, units);
     }
-    for (size_t i = 0; i < units; ++i) changes.values[i * unit + p] = bytes[i];
+    planes[p] = unpacked[p].data();
   }
   if (!reader.AtEnd()) return Fail(Code::kCorrupt, "{} bytes after the last plane", reader.remaining());
+  changes.all = true;
+  changes.positions.clear();
+  changes.values.resize(units * unit);
+  JoinPlanes(planes, dtype, changes.values);
   return {};
 }
 

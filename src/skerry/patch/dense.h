@@ -1,4 +1,4 @@
-// Method `dense`: all units of a block, their byte planes apart, each plane zstd-compressed or raw.
+// Method `dense`: all units of a block, their byte planes apart, each plane a zstd frame or raw.
 #ifndef SKERRY_PATCH_DENSE_H_
 #define SKERRY_PATCH_DENSE_H_
 
@@ -6,11 +6,11 @@
 
 namespace skerry {
 
-// Appends the payload for `values` (whole units of `unit` bytes). Never longer than the values plus 5 bytes a plane.
-void EncodeDense(ByteSpan values, int unit, Bytes& out);
+// Appends the payload for `values` (whole units, fewer than 2^32). Never longer than the values plus 5 bytes a plane.
+void EncodeDense(ByteSpan values, DType dtype, Bytes& out);
 
 // Decodes a block of `units` units into `changes` (all = true). Untrusted.
-Status DecodeDense(ByteSpan payload, uint64_t units, BlockChanges& changes);
+Status DecodeDense(ByteSpan payload, uint64_t units, DType dtype, BlockChanges& changes);
 
 }  // namespace skerry
 

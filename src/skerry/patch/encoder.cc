@@ -356,7 +356,7 @@ Result<EncodeReceipt> Encoder::Run(std::vector<SideFileChange> side_files) {
     if (used_.count({Method::kSparseMagnitude, dtype}) != 0) head.magnitudes.emplace(dtype, model);
   }
   if (options_.with_names) head.names = Names();
-  if (before.digest() != after.digest()) head.layout = after.Serialize();
+  if (options_.with_layout && before.digest() != after.digest()) head.layout = after.Serialize();
   receipt_.side_files_changed = side_files.size();
   head.side_files = std::move(side_files);
   SKERRY_TRY(writer_.Finish(std::move(head)));

@@ -27,6 +27,8 @@ struct EncodeOptions {
   Level level = Level::kCompact;
   // Write names, dtypes and shapes of the touched tensors into the patch, so that it explains itself.
   bool with_names = true;
+  // Write the target's layout into the patch where it is not the base's. Without it the reader must have the layout.
+  bool with_layout = true;
   // Accept added and removed tensors and changed dtypes and shapes; such tensors travel whole.
   bool allow_structural = false;
 };

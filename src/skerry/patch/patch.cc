@@ -127,7 +127,7 @@ Result<std::vector<RunChanges>> Patch::Decode(const PlacedBlock& block, const La
   const auto decode = [&]() -> Status {
     switch (block.entry.method) {
       case Method::kDense: {
-        SKERRY_TRY(DecodeDense(payload, block.units, changes));
+        SKERRY_TRY(DecodeDense(payload, block.units, block.dtype, changes));
         ByteSpan rest(changes.values);
         for (size_t r = 0; r < block.runs.size(); ++r) {
           const BlockRun& run = block.runs[r];

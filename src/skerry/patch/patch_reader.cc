@@ -273,9 +273,6 @@ Result<PatchHead> ReadPatchHead(const PatchBytes& bytes) {
   if (!has_directory && (head.info.blocks != 0 || head.info.changed != 0 || blocks_bytes != 0)) {
     return Fail(Code::kCorrupt, "{} blocks are announced, but there is no directory", head.info.blocks);
   }
-  if (head.info.structural != (head.layout && head.info.structural)) {
-    return Fail(Code::kCorrupt, "a structural patch without the target's layout");
-  }
   return head;
 }
 

@@ -17,7 +17,7 @@ Result<AnchorFile> PutFile(const Board& board, const RunId& run, const Path& dir
     anchor.object.uri = "file://" + file.string();
     return anchor;
   }
-  SKERRY_ASSIGN(anchor.object.key, AnchorKey(run, Version(0), anchor.object.sha256, path));
+  SKERRY_ASSIGN(anchor.object.key, AnchorFileKey(run, Version(0), anchor.object.sha256, path));
   SKERRY_TRY(board.PutObject(anchor.object.key, source));
   return anchor;
 }
@@ -44,7 +44,7 @@ Result<InitReceipt> InitRun(const Board& board, const RunId& run, const Checkpoi
       return Fail(Code::kConflict, "run {} exists with base {}, not {}", run, first.model.Short(),
                   receipt.model.Short());
     }
-    for (const AnchorFile& file : first.anchor->files) receipt.bytes += file.object.size;
+    for (const AnchorRef& anchor : first.anchors) receipt.bytes += anchor.bytes;
     const auto described = board.ReadRun(run);
     if (!described && described.error().code == Code::kNotFound) SKERRY_TRY(describe());
     return receipt;
@@ -52,7 +52,7 @@ Result<InitReceipt> InitRun(const Board& board, const RunId& run, const Checkpoi
   if (existing.error().code != Code::kNotFound) return tl::unexpected(existing.error());
 
   Manifest manifest{.run = run, .version = Version(0), .layout = receipt.layout, .model = receipt.model};
-  Anchor anchor;
+  Anchor anchor{.run = run, .version = Version(0), .model = receipt.model, .files = {}, .parts = {}};
   progress.Begin("store", layout.total_bytes());
   for (const LayoutFile& file : layout.files()) {
     SKERRY_ASSIGN(AnchorFile stored, PutFile(board, run, base.directory(), file.name, mode));
@@ -71,28 +71,28 @@ Result<InitReceipt> InitRun(const Board& board, const RunId& run, const Checkpoi
     }
     anchor.files.push_back(std::move(stored));
   }
-  for (const AnchorFile& file : anchor.files) receipt.bytes += file.object.size;
+  receipt.bytes = anchor.bytes();
   SKERRY_TRY(Failpoint("init.anchor_stored"));
 
   SKERRY_ASSIGN([[maybe_unused]] const Digest layout_digest, board.PutLayout(run, layout.Serialize()));
   SKERRY_ASSIGN(manifest.tensor_digests, PutTensorDigests(board, run, manifest.version, digests));
-  manifest.anchor = std::move(anchor);
-  manifest.nearest_anchor = manifest.version;
+  SKERRY_ASSIGN(const AnchorRef anchored, board.PutAnchor(anchor));
+  manifest.anchors = {anchored};
   manifest.time = FormatTime(clock.Now());
   manifest.stats = {.elements = layout.total_units(), .checkpoint_bytes = layout.total_bytes()};
-  SKERRY_ASSIGN(const ManifestRef staged, board.StageManifest(manifest));
+  SKERRY_ASSIGN(const StagedManifest staged, board.StageManifest(std::move(manifest)));
   SKERRY_TRY(Failpoint("init.manifest_stored"));
 
   const Head head{.run = run,
-                  .version = manifest.version,
-                  .manifest = staged,
-                  .model = manifest.model,
+                  .version = staged.manifest().version,
+                  .manifest = staged.ref(),
+                  .model = staged.manifest().model,
                   .publisher = RandomToken(),
                   .nonce = RandomToken(),
                   .time = FormatTime(clock.Now())};
-  SKERRY_ASSIGN([[maybe_unused]] const Generation generation, board.MoveHead(std::nullopt, head));
+  SKERRY_ASSIGN(const Generation generation, board.MoveHead(std::nullopt, head, staged));
   SKERRY_TRY(Failpoint("init.head_stored"));
-  SKERRY_TRY(board.PublishAlias(head));
+  SKERRY_TRY(board.Settle({head, generation}, &staged.manifest()));
   SKERRY_TRY(describe());
   receipt.created = true;
   return receipt;

@@ -52,7 +52,7 @@ TEST_F(InitTest, ABaseByReferenceIsNotStoredButReadWhereItLies) {
   const InitReceipt receipt =
       Must(InitRun(board_, run_, Must(Checkpoint::Open(base)), BaseMode::kReference, 1, clock_, Progress::None()));
   EXPECT_TRUE(receipt.created);
-  for (const std::string& key : Must(store_->List(""))) EXPECT_EQ(key.find("anchors"), std::string::npos) << key;
+  for (const std::string& key : Must(store_->List(""))) EXPECT_EQ(key.find("safetensors"), std::string::npos) << key;
   Must(CatchUp(run_, directory_ / "reader"));
   EXPECT_EQ(FilesOf(directory_ / "reader"), FilesOf(base));
 }

@@ -1,7 +1,8 @@
-// Publishes a checkpoint as the next version of a run.
+// Publishes checkpoints as the versions of a run.
 #ifndef SKERRY_PUBLISH_PUBLISHER_H_
 #define SKERRY_PUBLISH_PUBLISHER_H_
 
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -15,13 +16,21 @@
 namespace skerry {
 
 struct PublishOptions {
-  // Holds the snapshot of the last published version, the publisher's identity and the spool. One publisher at a time.
+  // Holds the snapshot of the last published version, the publisher's identity and what it remembers. One publisher at
+  // a time.
   Path state_directory;
   std::optional<Version> version;  // publish as exactly this one
   std::optional<int64_t> step;     // the trainer's count, kept as metadata
   bool allow_empty = false;        // make a version even when nothing changed
+  bool take_over = false;          // go on although another publisher took the run over from this one
   Level level = Level::kCompact;   // of the patch
   int threads = 1;
+  // The patch is made and stored in this many parts, one being stored while the next is made. By default as many as
+  // give parts of about 16 MiB.
+  std::optional<size_t> parts;
+  // A new anchor is due when the patches from the last one to here are more than this share of it: what a late joiner
+  // fetches on top of a full version is bounded by it. 0: none is ever made.
+  double anchor_tail = 1.0 / 16;
 };
 
 struct PublishReceipt {
@@ -35,20 +44,48 @@ struct PublishReceipt {
   double snapshot_seconds = 0;  // bringing the snapshot to the head
   double diff_seconds = 0;      // of the elapsed encode time, the share of comparing and digesting
   double encode_seconds = 0;    // the rest of it
-  double publish_seconds = 0;   // objects, manifest, head
+  double publish_seconds = 0;   // objects (as far as that is not done meanwhile), manifest, head
   double advance_seconds = 0;   // the snapshot follows
+  double anchor_seconds = 0;
+  uint64_t parts = 0;
+  uint64_t skips = 0, skip_bytes = 0;
+  uint64_t anchor_bytes = 0;  // 0: none was made
 };
 
-// Compares `checkpoint` with the snapshot and publishes what changed:
-//   1. bring the snapshot to the board's head (rebuild it where it is missing or damaged)
-//   2. compare and encode to the spool; decode and verify it as a reader will     crash: nothing on the board
-//   3. store patch, digests, layout; stage the manifest   crash: objects that nobody names
-//   4. move the head by compare-and-swap          crash: published
-//   5. store the manifest's alias                 crash: the next publisher mends it
-//   6. the snapshot follows                       crash: the next publish catches up from the board
-// The snapshot never runs ahead of the head, so a failed publish loses nothing. Who finds the head moved by somebody
-// else between 1 and 4 gets kConflict, and what the winner wrote is untouched. Without `version`, publishing the head's
-// own bytes again is a no-op; with it, a number that is taken by other bytes is kConflict.
+// Publishes the versions of one run, one after another. Holds the state directory's lock. Not thread-safe.
+class Publisher {
+ public:
+  // kConflict when another publisher is at work with this state directory.
+  static Result<Publisher> Open(const Board& board, const RunId& run, const Path& state_directory);
+  Publisher(Publisher&&) noexcept;
+  ~Publisher();
+
+  // Compares `checkpoint` with the snapshot and publishes what changed:
+  //   1. bring the snapshot to the board's head (rebuild it where it is missing or damaged)
+  //   2. compare and encode to the spool; decode and verify it as a reader will; store each part while the next is
+  //   made;
+  //      store skips, digests, layout             crash: objects that nobody names
+  //   3. stage the manifest                       crash: a staged manifest that nobody names
+  //   4. move the head by compare-and-swap        crash: published
+  //   5. keep an undo, for skips; the snapshot follows; note the position  crash: the next publish catches up from the
+  //      board, and the next skip is left out
+  //   6. where one is due: write an anchor, which the next manifest will name  crash: the next publish writes another
+  // The snapshot never runs ahead of the head, so a failed publish loses nothing: the next one is against the last
+  // version that is durable. Who finds the head moved by somebody else gets kConflict, and what the winner wrote is
+  // untouched; so does a publisher from whom another has taken the run over, until it is told to take it back. Without
+  // `version`, publishing the head's own bytes again is a no-op; with it, a number that is taken by other bytes is
+  // kConflict. A steady publisher sends five requests for a patch in one part: patch, digests, the alias of the version
+  // before, manifest, head.
+  Result<PublishReceipt> Publish(const Checkpoint& checkpoint, const PublishOptions& options, const Clock& clock,
+                                 Progress& progress);
+
+ private:
+  struct Impl;
+  explicit Publisher(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+// Opens a publisher with `options.state_directory` and publishes once.
 Result<PublishReceipt> Publish(const Board& board, const RunId& run, const Checkpoint& checkpoint,
                                const PublishOptions& options, const Clock& clock, Progress& progress);
 

@@ -154,9 +154,9 @@ TEST_F(PublisherFieldCase, A6_AValueThatWentThereAndBackBetweenVersionsIsNoChang
 
 TEST_F(PublisherFieldCase, A7_TheAnchorHoldsEveryTensorAndSideFile) {
   const Manifest base = Must(board_.ReadManifest(run_, Version(0)));
-  ASSERT_TRUE(base.anchor);
+  ASSERT_EQ(base.anchors.size(), 1u);
   std::vector<std::string> files;
-  for (const AnchorFile& file : base.anchor->files) files.push_back(file.path);
+  for (const AnchorFile& file : Must(board_.ReadAnchor(run_, base.anchors[0])).files) files.push_back(file.path);
   EXPECT_THAT(files,
               ::testing::UnorderedElementsAre("config.json", "tokenizer.json", "model.safetensors.index.json",
                                               "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"));
@@ -300,9 +300,12 @@ TEST_F(PublisherFieldCase, F10_OfTwoPublishersAtOnceOneLosesCleanly) {
   EXPECT_EQ(HeadOf(run_), Version(2));
   EXPECT_EQ(Must(board_.ReadHead(run_)).head.model, winner->model);
   ExpectEveryVersionComesOut(run_);
-  // A can take the run over again, on top of what B published.
+  // A has been replaced, and stays so until it is told to take the run over again, on top of what B published.
   Step();
-  EXPECT_EQ(Must(Publish(run_, {.state_directory = directory_ / "a"})).version, Version(3));
+  EXPECT_THAT(Publish(run_, {.state_directory = directory_ / "a"}),
+              Fails(Code::kConflict, HasSubstr("took over with epoch 3")));
+  EXPECT_EQ(Must(Publish(run_, {.state_directory = directory_ / "a", .take_over = true})).version, Version(3));
+  EXPECT_THAT(Publish(run_, {.state_directory = directory_ / "b"}), Fails(Code::kConflict));
   ExpectEveryVersionComesOut(run_);
 }
 
@@ -362,7 +365,7 @@ TEST_F(PublisherFieldCase, D3_LeftoversOfAFailedVersionNeverGetIntoTheNextOne) {
   ExpectEveryVersionComesOut(run_);
   EXPECT_EQ(versions_[run_].size(), 2u);
   const Manifest manifest = Must(board_.ReadManifest(run_, Version(1)));
-  EXPECT_EQ(manifest.edges[0].objects.size(), 1u);
+  EXPECT_EQ(manifest.edges[0].parts.size(), 1u);
   for (const SideFile& file : manifest.side_files) EXPECT_TRUE(versions_[run_][1].contains(file.path)) << file.path;
 }
 

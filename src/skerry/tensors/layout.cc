@@ -68,6 +68,18 @@ Result<Layout> Layout::FromHeaders(std::vector<std::pair<std::string, std::strin
   return layout;
 }
 
+Layout Layout::Subset(std::span<const size_t> ordinals) const {
+  Layout subset;
+  for (const size_t ordinal : ordinals) {
+    subset.tensors_.push_back(tensors_[ordinal]);
+    subset.total_bytes_ += tensors_[ordinal].bytes;
+    subset.total_units_ += tensors_[ordinal].units();
+  }
+  subset.tensors_digest_ = TensorsDigestOf(subset.tensors_);
+  subset.digest_ = subset.tensors_digest_;
+  return subset;
+}
+
 Bytes Layout::Serialize() const {
   nlohmann::json files = nlohmann::json::array();
   for (const LayoutFile& file : files_) files.push_back({{"header", file.header}, {"name", file.name}});

@@ -3,6 +3,7 @@
 #define SKERRY_TENSORS_LAYOUT_H_
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -43,6 +44,10 @@ class Layout {
   static Result<Layout> FromHeaders(std::vector<std::pair<std::string, std::string>> headers);
   // From Serialize()'s output; untrusted.
   static Result<Layout> Parse(ByteSpan json);
+
+  // The tensors with these ordinals, which rise, as a layout without files: its digest is its tensors digest, and it
+  // can't be serialised.
+  Layout Subset(std::span<const size_t> ordinals) const;
 
   // Canonical JSON: {"files":[{"header":TEXT,"name":TEXT},…],"format":1}, keys sorted, no spaces.
   Bytes Serialize() const;
