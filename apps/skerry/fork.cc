@@ -8,7 +8,8 @@ namespace skerry {
 namespace {
 
 struct Arguments {
-  std::string board, run, from;
+  std::string board, run, from, sign_key;
+  std::vector<std::string> trust_keys;
   std::optional<uint64_t> version;
 };
 
@@ -21,7 +22,8 @@ Status Run(const Arguments& args, const CommonOptions& common) {
       return Fail(Code::kInvalid, "--version {} is above {}", *args.version, Version::kMax);
     version = Version(*args.version);
   }
-  SKERRY_ASSIGN(const Board board, OpenBoard(args.board));
+  SKERRY_ASSIGN(Board board, OpenBoard(args.board, args.trust_keys));
+  SKERRY_TRY(SignVersions(board, args.sign_key));
   SKERRY_ASSIGN(const ForkReceipt receipt, ForkRun(board, run, from, version, Clock::System()));
   if (common.json) {
     PrintJson({{"board", args.board},
@@ -51,6 +53,8 @@ void AddFork(CommandLine& program) {
       .Required("--run", args->run, "Name of the new run")
       .Required("--from", args->from, "Run that it starts from; it stays as it is")
       .Option("--version", args->version, "Version of that run (default: its newest)")
+      .Option("--sign-key", args->sign_key, kSignKeyHelp)
+      .Option("--trust-key", args->trust_keys, kTrustKeyHelp)
       .Example("skerry fork /mnt/board --run grpo-2 --from grpo-1 --version 40");
 }
 

@@ -131,8 +131,9 @@ void AddGc(CommandLine& program) {
       .Positional("BOARD", args->board, kBoardHelp)
       .Option("--run", args->run, "Only this run (default: all)")
       .Option("--keep", args->keep, "Versions of each run that stay, the newest so many (default 100)")
-      .Option("--grace", args->grace,
-              "Seconds between condemning an object, in one call, and removing it, in a later one (default 3600)")
+      .Option(
+          "--grace", args->grace,
+          "Seconds from condemning an object to removing it in a later call (default 3600; 0 only where nobody reads)")
       .Flag("--dry-run", args->dry_run, "Explain what would be done and change nothing")
       .Check([args] {
         if (*args->keep == 0) return "--keep 0: the newest version always stays";

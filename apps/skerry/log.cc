@@ -41,7 +41,9 @@ Status Run(const Arguments& args, const CommonOptions& common) {
   while (manifests.size() < limit) {
     manifests.push_back(manifest);
     if (manifest.version.IsBase() || manifests.size() == limit) break;
-    SKERRY_ASSIGN(manifest, board.ReadManifest(run, manifest.version.Previous(), *manifest.parent));
+    Result<Manifest> parent = board.ReadManifest(run, manifest.version.Previous(), *manifest.parent);
+    if (!parent && parent.error().code == Code::kNotFound) break;  // gc removed it
+    SKERRY_ASSIGN(manifest, std::move(parent));
   }
   if (common.json) {
     nlohmann::ordered_json list = nlohmann::ordered_json::array();

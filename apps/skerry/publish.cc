@@ -1,4 +1,5 @@
 #include "commands.h"
+#include "known_boards.h"
 #include "open_board.h"
 #include "skerry/apply/settled_checkpoint.h"
 #include "skerry/publish/publisher.h"
@@ -8,21 +9,47 @@ namespace skerry {
 namespace {
 
 struct Arguments {
-  std::string board, run, checkpoint, state, level = "compact", sign_key;
+  std::string board, run, checkpoint, state, level = "compact", sign_key, writer, attempt;
   std::vector<std::string> trust_keys;
-  std::optional<uint64_t> version, step;
-  bool allow_empty = false;
+  std::optional<uint64_t> version, step, parts, anchor_tail, wait;
+  bool allow_empty = false, take_over = false;
 };
+
+// "2/8"
+std::optional<WriterOfMany> ParseWriter(const std::string& text) {
+  const size_t slash = text.find('/');
+  const auto number = [](const std::string& digits) -> std::optional<uint64_t> {
+    if (digits.empty() || digits.size() > 4 || digits.find_first_not_of("0123456789") != std::string::npos) return {};
+    return std::stoull(digits);
+  };
+  if (slash == std::string::npos) return std::nullopt;
+  const auto index = number(text.substr(0, slash)), of = number(text.substr(slash + 1));
+  if (!index || !of || *index >= *of || *of > kMaxWriters) return std::nullopt;
+  return WriterOfMany{.index = *index, .of = *of, .attempt = {}};
+}
+
+// What is wrong with the options together.
+std::string Wrong(const Arguments& args) {
+  if (args.writer.empty() != args.attempt.empty()) return "--writer and --attempt go together";
+  if (!args.writer.empty() && !ParseWriter(args.writer)) {
+    return "--writer is " + args.writer + ", not K/N with K from 0 to N - 1";
+  }
+  if (args.anchor_tail && *args.anchor_tail > 1000) return "--anchor-tail is a percentage of up to 1000";
+  return "";
+}
 
 Status Run(const Arguments& args, const CommonOptions& common) {
   const auto progress = MakeProgress(common);
   const Stopwatch watch;
   SKERRY_ASSIGN(const RunId run, RunId::Parse(args.run));
-  SKERRY_ASSIGN(Board board, OpenBoard(args.board, args.trust_keys));
+  const KnownBoard known(args.board);
+  SKERRY_ASSIGN(Board board, known.Open());
+  SKERRY_TRY(TrustKeys(board, args.trust_keys));
   SKERRY_TRY(SignVersions(board, args.sign_key));
   SKERRY_ASSIGN(const Checkpoint checkpoint, OpenSettledCheckpoint(args.checkpoint));
   PublishOptions options{.state_directory = args.state,
                          .allow_empty = args.allow_empty,
+                         .take_over = args.take_over,
                          .level = *LevelFromName(args.level),
                          .threads = common.threads};
   if (args.state.empty()) {
@@ -30,7 +57,16 @@ Status Run(const Arguments& args, const CommonOptions& common) {
   }
   if (args.version) options.version = Version(*args.version);
   if (args.step) options.step = static_cast<int64_t>(*args.step);
-  SKERRY_ASSIGN(const PublishReceipt receipt, Publish(board, run, checkpoint, options, Clock::System(), *progress));
+  if (args.parts) options.parts = *args.parts;
+  if (args.anchor_tail) options.anchor_tail = static_cast<double>(*args.anchor_tail) / 100;
+  options.writer = ParseWriter(args.writer);
+  if (options.writer) {
+    options.writer->attempt = args.attempt;
+    options.writer->patience.limit = std::chrono::seconds(args.wait.value_or(600));
+  }
+  auto published = Publish(board, run, checkpoint, options, Clock::System(), *progress);
+  if (!published && published.error().code == Code::kConflict) known.Forget();
+  SKERRY_ASSIGN(const PublishReceipt receipt, std::move(published));
   for (const std::string& warning : checkpoint.warnings()) PrintWarning(warning);
   if (!receipt.warning.empty()) PrintWarning(receipt.warning);
 
@@ -53,6 +89,10 @@ Status Run(const Arguments& args, const CommonOptions& common) {
                                    {"density", density},
                                    {"patch_bytes", receipt.patch_bytes},
                                    {"bytes_per_changed", nullptr},
+                                   {"parts", receipt.parts},
+                                   {"skips", receipt.skips},
+                                   {"skip_bytes", receipt.skip_bytes},
+                                   {"anchor_bytes", receipt.anchor_bytes},
                                    {"checkpoint_bytes", receipt.checkpoint_bytes},
                                    {"times_smaller", times_smaller},
                                    {"seconds",
@@ -61,6 +101,7 @@ Status Run(const Arguments& args, const CommonOptions& common) {
                                      {"encode", receipt.encode_seconds},
                                      {"publish", receipt.publish_seconds},
                                      {"advance", receipt.advance_seconds},
+                                     {"anchor", receipt.anchor_seconds},
                                      {"total", watch.Seconds()}}}};
     if (receipt.step) json["step"] = *receipt.step;
     if (receipt.changed > 0) json["bytes_per_changed"] = per_change;
@@ -74,6 +115,12 @@ Status Run(const Arguments& args, const CommonOptions& common) {
   }
   fmt::print("run {} version {}: {}, {:.0f} times smaller than the checkpoint\n", run, receipt.version,
              HumanBytes(receipt.patch_bytes), times_smaller);
+  std::vector<std::pair<std::string, std::string>> also;
+  if (receipt.skips > 0)
+    also.emplace_back("skips", fmt::format("{}, {}", receipt.skips, HumanBytes(receipt.skip_bytes)));
+  if (receipt.anchor_bytes > 0) {
+    also.emplace_back("anchor", fmt::format("{}, {:.2f} s", HumanBytes(receipt.anchor_bytes), receipt.anchor_seconds));
+  }
   PrintFacts({{"changed", fmt::format("{} of {} elements ({})", Grouped(receipt.changed), Grouped(receipt.elements),
                                       Percent(density))},
               {"a change", receipt.changed == 0 ? "-" : fmt::format("{:.3f} bytes", per_change)},
@@ -81,6 +128,7 @@ Status Run(const Arguments& args, const CommonOptions& common) {
               {"time", fmt::format("snapshot {:.2f} s, diff {:.2f}, encode {:.2f}, publish {:.2f}, advance {:.2f}",
                                    receipt.snapshot_seconds, receipt.diff_seconds, receipt.encode_seconds,
                                    receipt.publish_seconds, receipt.advance_seconds)}});
+  PrintFacts(also);
   return {};
 }
 
@@ -101,6 +149,18 @@ void AddPublish(CommandLine& program) {
       .Flag("--allow-empty", args->allow_empty, "Make a version even when nothing changed since the head")
       .Option("--state", args->state,
               "Snapshot of the last published version and spool (default: below the user's cache folder)")
+      .Flag("--take-over", args->take_over,
+            "Go on although another publisher took the run over from this one (by its state directory)")
+      .Option("--parts", args->parts, "Make and store the patch in this many parts (default: by size, 16 MiB each)")
+      .Option("--anchor-tail", args->anchor_tail,
+              "Write a full version when a late joiner would fetch this many percent of one in patches on top of it "
+              "(default 6; 0: never)")
+      .Option("--writer", args->writer,
+              "K/N: this is writer K, from 0, of N that publish the version together, each from a --state of its own; "
+              "writer 0 finishes")
+      .Option("--attempt", args->attempt, "With --writer: a name that all writers share and that is never used again")
+      .Option("--wait", args->wait, "With --writer: seconds to wait for the others (default 600)")
+      .Check([args] { return Wrong(*args); })
       .Option("--sign-key", args->sign_key, kSignKeyHelp)
       .Option("--trust-key", args->trust_keys, kTrustKeyHelp)
       .Example("skerry publish /mnt/board --run grpo-1 /ckpt/step-400 --step 400");

@@ -15,7 +15,7 @@ import small_model
 from checkpoint_files import bf16, flip_bit, tensor_bytes, write_checkpoint
 from program import BINARY, CONFLICT, CORRUPT, FAILED, OK, UNAVAILABLE, USAGE, environment, skerry
 
-COMMANDS = "diff apply show squash invert verify init publish pull log head status probe keygen".split()
+COMMANDS = "diff apply show squash invert verify init publish fork pull log head status gc probe keygen".split()
 HEX = re.compile(r"[0-9a-f]{64}")
 
 
@@ -30,6 +30,7 @@ def stage(tmp_path_factory):
     skerry("init", directory / "b", "--run", "r", "--base", directory / "v0")
     skerry("publish", directory / "b", directory / "v1", "--run", "r", "--state", directory / "s", "--step", 7)
     skerry("pull", directory / "b", "--run", "r", "-o", directory / "island")
+    shutil.copytree(directory / "b", directory / "forked")
     return directory
 
 
@@ -44,10 +45,12 @@ def example(command, stage, out):
         "verify": ["verify", stage / "v1", "--tensors"],
         "init": ["init", out / "board", "--run", "r", "--base", stage / "v0"],
         "publish": ["publish", stage / "b", stage / "v1", "--run", "r", "--state", stage / "s"],
+        "fork": ["fork", stage / "forked", "--run", "f", "--from", "r", "--version", "0"],
         "pull": ["pull", stage / "b", "--run", "r", "-o", out / "island"],
         "log": ["log", stage / "b", "--run", "r"],
         "head": ["head", stage / "b", "--run", "r"],
         "status": ["status", stage / "b"],
+        "gc": ["gc", stage / "b", "--dry-run"],
         "keygen": ["keygen", "-o", out / "key"],
         "probe": ["probe", stage / "b", "--writers", "2", "--rounds", "1"],
     }[command]
@@ -108,6 +111,10 @@ WRONG_USES = {
     "publish as version -1": (["publish", "b", "c", "--run", "r", "--version", "-1"], "--version"),
     "publish with step 1.5": (["publish", "b", "c", "--run", "r", "--step", "1.5"], "--step"),
     "publish with step -1": (["publish", "b", "c", "--run", "r", "--step", "-1"], "--step"),
+    "fork without origin": (["fork", "b", "--run", "r"], "--from"),
+    "fork at version x": (["fork", "b", "--run", "r", "--from", "q", "--version", "x"], "--version"),
+    "gc that keeps nothing": (["gc", "b", "--keep", "0"], "--keep"),
+    "gc with a grace of minus one": (["gc", "b", "--grace", "-1"], "--grace"),
     "pull without output": (["pull", "b", "--run", "r"], "--output"),
     "pull with a wait of minus one": (["pull", "b", "--run", "r", "-o", "x", "--wait", "-1"], "--wait"),
     "keygen without output": (["keygen"], "--output"),
@@ -150,6 +157,8 @@ DOCUMENTED = {
     "log": "run signatures_checked versions",
     "keygen": "private_key_file public_key_file public_key key_id",
     "head": "run version model_digest epoch sequence publisher manifest manifest_sha256 time",
+    "fork": "board run from_run from_version from_manifest_sha256 created model_digest layout_digest",
+    "gc": "board dry_run keep grace runs leftovers_removed",
     "status": "board id runs",
     "probe": "board writers verdict follows reason can_swap checks races tokens leftover seconds",
 }

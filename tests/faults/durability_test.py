@@ -9,6 +9,7 @@ import pytest
 import board_files
 import small_model
 from checkpoint_files import assert_same_files, write_checkpoint
+from long_run import LongRun
 from operations import make_world
 from program import BINARY, environment, skerry
 
@@ -69,10 +70,19 @@ class Calls:
 def named_objects(board, run, version):
     """What the head's manifest of this version names and this publish wrote."""
     manifest = next(manifest for manifest in board_files.walk(board, run) if manifest["version"] == version)
-    keys = [board_files.head_of(board, run)["manifest"]["key"], manifest["tensor_digests"]["key"]]
+    keys = [board_files.head_of(board, run)["manifest"]["key"]]
+    keys += [manifest["tensor_digests"]["key"]]
     keys += [reference["key"] for edge in manifest["edges"] for reference in edge["objects"]]
-    keys += [file["object"]["key"] for file in manifest.get("anchor", {"files": []})["files"]]
+    if version == 0:
+        keys += anchor_objects(board, manifest["anchors"][0])
+    else:
+        keys.append(f"runs/{run}/versions/{version - 1:09d}/manifest.json")
     return [board / key for key in keys], board / "runs" / run / "layouts" / f"{manifest['layout']}.json.zst"
+
+
+def anchor_objects(board, anchor):
+    """Keys of an anchor's document and, before it, all that it names."""
+    return [reference["key"] for reference in board_files.anchor_objects(board, anchor)] + [anchor["object"]["key"]]
 
 
 def check_head_moves_last(calls, board, objects):
@@ -98,6 +108,23 @@ def test_D7_a_publish_in_other_shards_makes_its_layout_durable_too(world, tmp_pa
     calls = Calls(calls_of(tmp_path, "publish", board, world.ckpt["3r"], "--run", "r", "--state", tmp_path / "p" / "s"))
     objects, layout = named_objects(board, "r", 2)
     check_head_moves_last(calls, board, [*objects, layout])
+
+
+def test_D7_skips_are_durable_before_the_head_moves_and_an_anchors_objects_before_its_document(tmp_path):
+    run = LongRun(tmp_path / "run", seed=1)
+    shutil.copytree(run.places / "board at 7", tmp_path / "p")
+    board, state = tmp_path / "p" / "b", tmp_path / "p" / "s"
+    calls = Calls(calls_of(tmp_path, "publish", board, run.ckpt[8], "--run", "r", "--state", state))
+    objects, _ = named_objects(board, "r", 8)
+    assert any("skip-" in str(path) for path in objects)
+    check_head_moves_last(calls, board, objects)
+    skerry("publish", board, run.ckpt[9], "--run", "r", "--state", state)
+    (anchor,) = [anchor for anchor in board_files.walk(board, "r")[0]["anchors"] if anchor["version"] == 8]
+    *parts, document = anchor_objects(board, anchor)
+    named = calls.named(board / document)[0]
+    for part in parts:
+        calls.check_durable(board / part, before=named)
+    calls.check_durable(board / document, before=len(calls.calls))
 
 
 def test_D7_an_init_makes_the_whole_base_durable_before_the_head_appears(world, tmp_path):

@@ -77,9 +77,12 @@ def test_F10_a_publisher_that_wakes_up_after_another_took_over_loses_and_harms_n
     skerry("pull", board, "--run", "r", "-o", place / "island")
     assert_same_files(place / "island", world.files[3])
 
-    # The loser's next attempt begins at what is there now.
-    again = skerry("publish", board, world.ckpt["3r"], "--run", "r", "--state", place / "s", "--json").json
-    assert again["version"] == 4
+    # The loser stops until it is told to take the run back; then it begins at what is there.
+    again = ["publish", board, world.ckpt["3r"], "--run", "r", "--state", place / "s", "--json"]
+    ran = skerry(*again, expect=CONFLICT)
+    assert "took over" in ran.err and "--take-over" in ran.err
+    assert board_files.head_path(board, "r").read_bytes() == head
+    assert skerry(*again, "--take-over").json["version"] == 4
     skerry("pull", board, "--run", "r", "-o", place / "island")
     assert_same_files(place / "island", world.files["3r"])
 
@@ -87,12 +90,18 @@ def test_F10_a_publisher_that_wakes_up_after_another_took_over_loses_and_harms_n
 def test_F10_the_epoch_rises_when_another_publisher_takes_over_and_stays_while_one_goes_on(world, place):
     board = place / "b"
     epoch = board_files.head_of(board, "r")["epoch"]
-    skerry("publish", board, world.ckpt[3], "--run", "r", "--state", place / "s")
-    assert board_files.head_of(board, "r")["epoch"] == epoch
-    skerry("publish", board, world.ckpt[2], "--run", "r", "--state", place / "another")
-    assert board_files.head_of(board, "r")["epoch"] == epoch + 1
-    skerry("publish", board, world.ckpt[3], "--run", "r", "--state", place / "s")
-    assert board_files.head_of(board, "r")["epoch"] == epoch + 2
+
+    def publish(checkpoint, state, *more, **how):
+        skerry("publish", board, world.ckpt[checkpoint], "--run", "r", "--state", place / state, *more, **how)
+        return board_files.head_of(board, "r")["epoch"] - epoch
+
+    assert publish(3, "s") == 0
+    assert publish(2, "another") == 1
+    assert publish(3, "another") == 1
+    assert publish(2, "s", expect=CONFLICT) == 1
+    assert publish(2, "s", "--take-over") == 2
+    assert publish(1, "s") == 2
+    assert publish(3, "another", expect=CONFLICT) == 2
 
 
 @pytest.mark.parametrize("same_bytes", [True, False], ids=["the same bytes", "different bytes"])

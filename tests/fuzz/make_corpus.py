@@ -278,7 +278,11 @@ def manifest():
     run = {"format": 1, "run": "r", "base": "a model", "layout": digest,
            "parent": {"run": "q", "version": 3, "manifest": other}}  # fmt: skip
     documents = {"manifest": whole, "fork": fork, "anchor": anchor, "head": head, "run": run,
-                 "board": {"format": 1, "id": "0123", "writes": "create-only"}}  # fmt: skip
+                 "board": {"format": 1, "id": "0123", "writes": "create-only"},
+                 "lease": {"format": 1, "run": "r", "reader": "island-1", "needs_from": 3, "needs_to": 7,
+                           "expires": 1767323045678, "time": "2026-01-01T00:00:00.000Z"},
+                 "gc": {"format": 1, "run": "r",
+                        "condemned": [{"key": "runs/r/versions/000000001/manifest.json", "since": 1}]}}  # fmt: skip
     seeds = {
         name: json.dumps(document, separators=(",", ":"), sort_keys=True).encode() for name, document in documents.items()
     }
@@ -287,9 +291,27 @@ def manifest():
     return seeds
 
 
+def answers():
+    error = "<Error><Code>AccessDenied</Code><Message>No &amp; no.</Message><Region>eu-west-1</Region></Error>"
+    page = (
+        "<?xml version='1.0'?><ListBucketResult xmlns='http://s3.amazonaws.com/doc/2006-03-01/'><IsTruncated>true"
+        "</IsTruncated><Contents><Key>a&lt;b</Key></Contents><NextContinuationToken>x</NextContinuationToken>"
+        "</ListBucketResult>"
+    )
+    keys = '{"AccessKeyId":"A","SecretAccessKey":"S","Token":"T","Expiration":"2026-01-01T00:00:00Z"}'
+    return {
+        "error": b"\0" + error.encode(),
+        "page": b"\1" + page.encode(),
+        "range": b"\2bytes 5-9/10",
+        "uri": b"\3a%20b/%C3%A4+",
+        "keys": b"\4" + keys.encode(),
+        "profile": b"\4[default]\naws_access_key_id = A\n# c\n[profile p]\nregion=r\n",
+    }
+
+
 def main():
     shutil.rmtree(HERE / "corpus", ignore_errors=True)
-    for make in (safetensors, container, block, magnitude, stream, codec, kernel, classes, manifest):
+    for make in (safetensors, container, block, magnitude, stream, codec, kernel, classes, manifest, answers):
         (HERE / "corpus" / make.__name__).mkdir(parents=True)
         for name, seed in make().items():
             (HERE / "corpus" / make.__name__ / name).write_bytes(seed)

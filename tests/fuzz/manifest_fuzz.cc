@@ -4,8 +4,10 @@
 
 #include "check.h"
 #include "skerry/board/anchor.h"
+#include "skerry/board/collect_mark.h"
 #include "skerry/board/head.h"
 #include "skerry/board/layout_codec.h"
+#include "skerry/board/lease.h"
 #include "skerry/board/manifest.h"
 #include "skerry/board/manifest_signature.h"
 #include "skerry/board/run_info.h"
@@ -51,6 +53,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   RoundTrip(bytes, ParseHead, SerializeHead);
   RoundTrip(bytes, ParseBoardInfo, SerializeBoardInfo);
   RoundTrip(bytes, ParseRunInfo, SerializeRunInfo);
+  RoundTrip(bytes, ParseLease, SerializeLease);
+  // Keys with characters that JSON escapes can make what is written larger than what was read, and then too large.
+  if (size < kMaxCollectMarkBytes / 8) RoundTrip(bytes, ParseCollectMark, SerializeCollectMark);
   if (const auto unpacked = UnpackLayout(bytes, 1 << 16)) FUZZ_CHECK(unpacked->size() <= 1 << 16);
   return 0;
 }

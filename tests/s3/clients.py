@@ -6,7 +6,9 @@ from botocore.config import Config
 _session = boto3.session.Session()
 
 
-def client_of(endpoint, key="skerrykey", secret="skerrysecret", region="us-east-1", token=None, checksums="when_required"):
+def client_of(
+    endpoint, key="skerrykey", secret="skerrysecret", region="us-east-1", token=None, checksums="when_required"
+):
     return _session.client(
         "s3",
         endpoint_url=endpoint,

@@ -105,13 +105,19 @@ def test_uploads_in_parts_are_listed_finished_and_given_up(fake):
     begin = lambda: s3.create_multipart_upload(Bucket="skerry", Key="big")["UploadId"]
     upload, other = begin(), begin()
     parts = [
-        {"PartNumber": n, "ETag": s3.upload_part(Bucket="skerry", Key="big", UploadId=upload, PartNumber=n, Body=body)["ETag"]}
+        {
+            "PartNumber": n,
+            "ETag": s3.upload_part(Bucket="skerry", Key="big", UploadId=upload, PartNumber=n, Body=body)["ETag"],
+        }
         for n, body in ((2, b"second"), (1, b"first"))
     ]
     listed = s3.list_multipart_uploads(Bucket="skerry")["Uploads"]
     assert {entry["UploadId"] for entry in listed} == {upload, other}
     done = s3.complete_multipart_upload(
-        Bucket="skerry", Key="big", UploadId=upload, MultipartUpload={"Parts": sorted(parts, key=lambda p: p["PartNumber"])}
+        Bucket="skerry",
+        Key="big",
+        UploadId=upload,
+        MultipartUpload={"Parts": sorted(parts, key=lambda p: p["PartNumber"])},
     )
     assert done["ETag"].endswith('-2"')
     assert fake.body("big") == b"firstsecond"
@@ -128,7 +134,9 @@ def test_listings_have_pages_and_folders(fake):
     assert [page["KeyCount"] for page in pages] == [1000, 1000, 300]
     assert [entry["Key"] for page in pages for entry in page["Contents"]] == [f"v/{n:04}/x" for n in range(2300)]
     pages = list(s3.get_paginator("list_objects_v2").paginate(Bucket="skerry", Prefix="v/", Delimiter="/"))
-    assert [entry["Prefix"] for page in pages for entry in page["CommonPrefixes"]] == [f"v/{n:04}/" for n in range(2300)]
+    assert [entry["Prefix"] for page in pages for entry in page["CommonPrefixes"]] == [
+        f"v/{n:04}/" for n in range(2300)
+    ]
 
 
 def test_only_rightly_signed_requests_are_let_in(fake):

@@ -1,8 +1,8 @@
 """Faults that the fake S3 can be told to have. Each is a rule for some requests; the first rule that matches acts.
 
-    server.fault("PUT", "*/head", times=1, status=409)           the next one is refused so, then it works
-    server.fault("PUT", "*/head", after_write="reset")           the write takes effect, the reply is lost
-    server.fault("GET", "*.skerry", truncate=1000)               the body ends early
+server.fault("PUT", "*/head", times=1, status=409)           the next one is refused so, then it works
+server.fault("PUT", "*/head", after_write="reset")           the write takes effect, the reply is lost
+server.fault("GET", "*.skerry", truncate=1000)               the body ends early
 """
 
 import fnmatch

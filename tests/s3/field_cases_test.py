@@ -1,5 +1,5 @@
-"""Failures of S3 boards that were reported in the field, one test for each; the names are the cases'. Those of races (E1)
-are in stores_test.py."""
+"""Failures of S3 boards that were reported in the field, one test for each; the names are the cases'. Those of races
+(E1) are in stores_test.py."""
 
 import json
 
@@ -157,7 +157,9 @@ def test_E12_ranges_are_of_bytes_and_never_of_upload_parts(fake, tmp_path):
     board.pull()
     assert_same_files(tmp_path / "island", base)
     assert fake.requests("GET", "safetensors$")
-    assert not [request for request in fake.requests() if request.method in ("GET", "HEAD") and request.has("partNumber")]
+    assert not [
+        request for request in fake.requests() if request.method in ("GET", "HEAD") and request.has("partNumber")
+    ]
 
 
 def test_E13_listings_of_more_than_1000_names_are_read_to_the_end(board, fake):
@@ -212,7 +214,9 @@ def publish_all_but(late, board, fake, replica):
 
 
 @pytest.mark.parametrize("late", ["manifest-", "delta-"])
-def test_E15_an_island_keeps_its_version_while_a_replica_lacks_what_its_head_names(board, fake, replica, ckpt, tmp_path, late):
+def test_E15_an_island_keeps_its_version_while_a_replica_lacks_what_its_head_names(
+    board, fake, replica, ckpt, tmp_path, late
+):
     publish_all_but(late, board, fake, replica)
     assert late in replica.pull("island", "--wait", 0, expect=UNAVAILABLE).err
     assert_same_files(tmp_path / "island", ckpt[1])

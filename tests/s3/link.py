@@ -1,8 +1,8 @@
 """A poor link to a server: a TCP proxy with delay, bandwidth and resets.
 
 Delay is one way: a round trip costs twice as much. Bandwidth is that of the link in each direction, shared by all its
-connections. Resets are drawn for each chunk (whatever arrives at once, 64 KiB at most) from a seeded generator. Runs in a
-thread of its own.
+connections. Resets are drawn for each chunk (whatever arrives at once, 64 KiB at most) from a seeded generator. Runs in
+a thread of its own.
 """
 
 import asyncio
@@ -55,6 +55,8 @@ class Link:
     async def _connection(self, reader, writer):
         self.connections += 1
         far_reader, far_writer = await asyncio.open_connection("127.0.0.1", self.server_port, limit=CHUNK)
+        for end in (writer, far_writer):
+            _keep_little_in_flight(end)
         ways = [
             asyncio.create_task(self._carry("up", reader, far_writer)),
             asyncio.create_task(self._carry("down", far_reader, writer)),
@@ -103,6 +105,12 @@ class Link:
             writer.write(data)
             await writer.drain()
             setattr(self, way, getattr(self, way) + len(data))
+
+
+def _keep_little_in_flight(writer):
+    """What a link has in flight is lost with the connection; the machine's own buffers would be far more than that."""
+    writer.transport.set_write_buffer_limits(high=0)
+    writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, CHUNK)
 
 
 def _reset(writer):

@@ -1,5 +1,5 @@
-"""Ceph's radosgw in memory: a monitor, one object store daemon and the gateway. Version 16 takes If-Match without quotes
-only. Slow to start (15 s); its Debian packages are not among those that the tests install."""
+"""Ceph's radosgw in memory: a monitor, one object store daemon and the gateway. Version 16 takes If-Match without
+quotes only. Slow to start (15 s); its Debian packages are not among those that the tests install."""
 
 import os
 import shutil
@@ -66,7 +66,9 @@ class RadosGW(Server):
         )
         admin = ["ceph", "-k", at / "client.admin.keyring"]
 
-        self._run("ceph-authtool", "--create-keyring", at / "keyring", "--gen-key", "-n", "mon.", "--cap", "mon", "allow *")
+        self._run(
+            "ceph-authtool", "--create-keyring", at / "keyring", "--gen-key", "-n", "mon.", "--cap", "mon", "allow *"
+        )
         rights = [word for part in ("mon", "osd", "mgr") for word in ("--cap", part, "allow *")]
         self._run("ceph-authtool", at / "keyring", "--gen-key", "-n", "client.admin", *rights)
         shutil.copy(at / "keyring", at / "client.admin.keyring")

@@ -1,12 +1,12 @@
-"""Wrong addresses and credentials: the error says which of them is wrong and what to do, and names no secret. Servers that
-are slow, overloaded or lose connections: waited for, within bounds."""
+"""Wrong addresses and credentials: the error says which of them is wrong and what to do, and names no secret. Servers
+that are slow, overloaded or lose connections: waited for, within bounds."""
 
 from datetime import timedelta
 
 import pytest
 
-from checkpoint_files import assert_same_files, files_of
-from program import FAILED, OK, UNAVAILABLE
+from checkpoint_files import assert_same_files
+from program import FAILED, UNAVAILABLE
 from s3_board import S3Board
 from servers import SECRET, environment_of, free_ports, url_of
 

@@ -1,7 +1,7 @@
 """Real S3 servers for tests: each on loopback and free ports, in a temporary directory, ended by its process group.
 
-    with SeaweedFS(directory) as server:
-        server.url("prefix"), server.environment
+with SeaweedFS(directory) as server:
+    server.url("prefix"), server.environment
 """
 
 import contextlib
@@ -10,8 +10,8 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import sysconfig
+import tempfile
 import time
 import urllib.error
 import urllib.request
@@ -194,7 +194,8 @@ class SeaweedFS(Server):
     GRACE = 0  # survives SIGKILL, and takes seconds to end otherwise
 
     def commands(self):
-        self.port, master, volume, filer, admin, metrics = free_ports(6)
+        self._ports = free_ports(6)
+        self.port, master, volume, filer, admin, metrics = self._ports
         data = self.directory / "data"
         data.mkdir()
         # Without -master.telemetry=false and the addresses it would call out and listen on every interface.
@@ -214,6 +215,13 @@ class SeaweedFS(Server):
                 return reply.status == 200
         except OSError:
             return False
+
+    def stop(self):
+        super().stop()
+        for port in getattr(self, "_ports", []):
+            for number in (port, port + TWIN):
+                for left in Path(tempfile.gettempdir()).glob(f"seaweedfs-*-{number}.sock"):
+                    left.unlink()
 
     def prepare(self):
         """The bucket is made by its -bucket, a moment after it says that it is healthy."""

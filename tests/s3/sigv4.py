@@ -1,5 +1,5 @@
-"""AWS Signature Version 4 as a server checks it, written from the published description alone: the fake S3 must not share
-a mistake with the product's signer."""
+"""AWS Signature Version 4 as a server checks it, written from the published description alone: the fake S3 must not
+share a mistake with the product's signer."""
 
 import hashlib
 import hmac
@@ -94,6 +94,8 @@ def check(method, path, query, headers, keys, region, now):
 def check_payload(headers, body):
     claimed = headers["x-amz-content-sha256"]
     if claimed.startswith("STREAMING-"):
-        raise Refused("NotImplemented", "aws-chunked bodies are not implemented (turn request checksums off)", status=501)
+        raise Refused(
+            "NotImplemented", "aws-chunked bodies are not implemented (turn request checksums off)", status=501
+        )
     if claimed != UNSIGNED and claimed != hashlib.sha256(body).hexdigest():
         raise Refused("XAmzContentSHA256Mismatch", "x-amz-content-sha256 is not the body's", status=400)

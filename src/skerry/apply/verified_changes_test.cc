@@ -53,6 +53,14 @@ TEST_F(VerifiedChangesTest, GivesTheTargetsDigestsAndEveryBlockInOrder) {
   EXPECT_GT(parts, static_cast<int>(patch.info().blocks)) << "blocks span tensors";
 }
 
+TEST_F(VerifiedChangesTest, AStructuralPatchSaysItsLayoutUnlessTheReaderHasIt) {
+  const ModelSource base(base_);
+  PatchParts parts = PatchParts::Of(PatchBetween(base_, target_));
+  parts.header[16] = std::byte{1};  // the feature bit
+  const Patch patch = Must(Patch::FromBytes(parts.Sealed()));
+  EXPECT_THAT(TargetLayout(patch, base.layout()), Fails(Code::kCorrupt, HasSubstr("does not carry it")));
+}
+
 TEST_F(VerifiedChangesTest, AnErrorOfTheTakerEndsTheWork) {
   const ModelSource base(base_);
   const Patch patch = Must(Patch::FromBytes(PatchBetween(base_, target_)));

@@ -24,6 +24,7 @@ constexpr std::string_view kNames[] = {
     "file.map",
     // publish, in order
     "publish.snapshot_ready",
+    "publish.part_announced",
     "publish.encoded",
     "publish.patch_stored",
     "publish.skip_stored",

@@ -65,6 +65,9 @@ class Board {
   static Result<Board> Create(std::shared_ptr<Store> store, std::string id = "");
   // kNotFound, saying how to make one, when there is none.
   static Result<Board> Open(std::shared_ptr<Store> store);
+  // Reads nothing: for who has kept what another Board said about itself. (It never changes, unless somebody removes the
+  // board and makes another in its place.)
+  static Board Known(std::shared_ptr<Store> store, BoardInfo info) { return Board(std::move(store), std::move(info)); }
 
   // Every manifest that this board reads from here on, and copies made of it, must be signed by one of the keys; what
   // CheckSignature (manifest_signature.h) says of others is the error. No keys: signatures are not looked at.
@@ -75,6 +78,7 @@ class Board {
   // Whether this board would accept a manifest that was kept elsewhere.
   bool Trusts(const Manifest& manifest) const;
 
+  const BoardInfo& info() const { return info_; }
   const std::string& id() const { return info_.id; }
   // What the store's conditional writes are known to be; nullopt on boards that nobody probed.
   std::optional<WriteSafety> writes() const { return info_.writes; }

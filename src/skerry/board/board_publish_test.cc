@@ -144,7 +144,7 @@ TEST_F(MoveHeadTest, LosesTheRaceAndNamesTheWinner) {
     EXPECT_NE(MessageOf(lost).find(part), std::string::npos) << MessageOf(lost);
   }
   EXPECT_EQ(Current().head.publisher, "publisher-a");
-  EXPECT_EQ(CodeOf(MoveFrom(std::nullopt, loser)), "conflict");
+  EXPECT_EQ(CodeOf(MoveFrom(std::nullopt, loser)), "invalid") << "version 1 is no beginning";
 }
 
 TEST_F(MoveHeadTest, LetsAnotherPublisherTakeOverByRaisingTheEpochAndFencesTheOldOne) {

@@ -7,9 +7,10 @@
 namespace skerry {
 namespace {
 
-// The manifest at its alias; nullopt when it vanished since it was listed.
-Result<std::optional<StoredManifest>> ReadAlias(const Board& board, const RunId& run, Version version) {
-  const std::string key = ManifestKey(run, version);
+// The manifest at `key`; nullopt when it vanished since it was listed. Signatures are not looked at: what an unsigned
+// version names stays too.
+Result<std::optional<StoredManifest>> ReadStored(const Board& board, const RunId& run, Version version,
+                                                 const std::string& key) {
   const Result<Object> object = board.store().Get(key, kMaxManifestBytes);
   if (!object && object.error().code == Code::kNotFound) return std::nullopt;
   SKERRY_TRY(object);
@@ -22,13 +23,17 @@ Result<std::optional<StoredManifest>> ReadAlias(const Board& board, const RunId&
 }
 
 Status ReadManifests(const Board& board, const RunId& id, StoredRun& run) {
-  SKERRY_ASSIGN(Manifest newest, board.ReadManifest(run.head, run.head.version));
-  run.manifests.emplace(run.head.version,
-                        StoredManifest{.manifest = std::move(newest), .sha256 = run.head.manifest.sha256});
+  const Head& head = run.head;
+  SKERRY_ASSIGN(std::optional<StoredManifest> newest, ReadStored(board, id, head.version, head.manifest.key));
+  if (!newest || newest->sha256 != head.manifest.sha256) {
+    return Fail(Code::kCorrupt, "the head is at version {}, but its manifest {} {}", head.version, head.manifest.key,
+                newest ? "has SHA-256 " + newest->sha256.Hex() : "is not there");
+  }
+  run.manifests.emplace(head.version, *std::move(newest));
   for (const std::string& key : run.keys) {
     const std::optional<KeyPlace> place = PlaceOf(id, key);
-    if (!place || place->is_anchor || place->name != "manifest.json" || place->version >= run.head.version) continue;
-    SKERRY_ASSIGN(std::optional<StoredManifest> stored, ReadAlias(board, id, place->version));
+    if (!place || place->is_anchor || place->name != "manifest.json" || place->version >= head.version) continue;
+    SKERRY_ASSIGN(std::optional<StoredManifest> stored, ReadStored(board, id, place->version, key));
     if (stored) run.manifests.emplace(place->version, *std::move(stored));
   }
   return {};

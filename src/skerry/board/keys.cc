@@ -67,6 +67,13 @@ std::string TensorDigestsKey(const RunId& run, Version version, const Digest& di
   return fmt::format("{}digests-{}.bin", VersionPrefix(run, version), Prefix16(digests));
 }
 
+Result<std::string> PartReceiptKey(const RunId& run, Version version, std::string_view attempt, uint64_t index,
+                                   uint64_t of) {
+  std::string key = fmt::format("{}parts/{}-{:03}-of-{:03}.json", VersionPrefix(run, version), attempt, index, of);
+  SKERRY_TRY(ValidateKey(key));
+  return key;
+}
+
 std::string AnchorPrefix(const RunId& run, Version version) {
   return fmt::format("{}anchors/{:09}/", RunPrefix(run), version);
 }

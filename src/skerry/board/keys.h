@@ -39,6 +39,9 @@ std::string DeltaKey(const RunId& run, Version version, int part, const Digest& 
 std::string SkipKey(const RunId& run, Version version, Version from, int part, const Digest& patch);
 // runs/<run>/versions/000000007/digests-<16 hex>.bin
 std::string TensorDigestsKey(const RunId& run, Version version, const Digest& digests);
+// runs/<run>/versions/000000007/parts/<attempt>-003-of-008.json: what a writer says about its part
+Result<std::string> PartReceiptKey(const RunId& run, Version version, std::string_view attempt, uint64_t index,
+                                   uint64_t of);
 // runs/<run>/anchors/000000040/
 std::string AnchorPrefix(const RunId& run, Version version);
 // runs/<run>/anchors/000000040/anchor-<16 hex>.json: the document that names the rest

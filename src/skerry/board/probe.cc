@@ -3,27 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <barrier>
-#include <mutex>
-#include <thread>
+#include <iterator>
 
 #include "skerry/board/keys.h"
 #include "skerry/board/names.h"
+#include "skerry/board/probe_race.h"
 
 namespace skerry {
 namespace {
 
-constexpr uint64_t kMaxProbeBytes = 4096;
-
 using Endpoints = std::vector<std::shared_ptr<Store>>;
-
-// The text at `key`, nullopt where there is none.
-Result<std::optional<std::string>> TextAt(Store& store, std::string_view key) {
-  const Result<Object> object = store.Get(key, kMaxProbeBytes);
-  if (object) return std::optional(ToString(object->bytes));
-  if (object.error().code == Code::kNotFound) return std::optional<std::string>();
-  return tl::unexpected<Error>(object.error());
-}
 
 // The conditions one at a time, through one endpoint. Each step builds on what the one before left.
 class Checks {
@@ -56,12 +45,12 @@ class Checks {
  private:
   Status Write(std::string name, const std::string& key, const std::optional<Generation>& expected,
                std::string_view text, bool may_write) {
-    SKERRY_ASSIGN(const auto before, TextAt(store_, key));
+    SKERRY_ASSIGN(const auto before, ProbeText(store_, key));
     const Result<Generation> written = store_.CompareAndSwap(key, expected, AsBytes(text));
     const bool lost = !written && written.error().code == Code::kConflict;
     const bool cannot = !written && written.error().code == Code::kUnsupported;
     if (!written && !lost && !cannot) return tl::unexpected<Error>(written.error());
-    SKERRY_ASSIGN(const auto after, TextAt(store_, key));
+    SKERRY_ASSIGN(const auto after, ProbeText(store_, key));
     const bool wrote = after && *after == text;
 
     ProbeCheck check{.name = std::move(name), .endpoint = store_.Describe()};
@@ -84,118 +73,6 @@ class Checks {
   const std::string key_, missing_;
   std::vector<ProbeCheck> found_;
   bool last_right_ = false, create_ = false, swap_ = false, can_swap_ = false;
-};
-
-// What became of the writes of one round.
-struct Outcome {
-  std::vector<int> winners;
-  int failed = 0;
-  std::string first_failure;
-};
-
-class Races {
- public:
-  Races(const Endpoints& endpoints, const ProbeOptions& options, std::string prefix, Progress& progress)
-      : endpoints_(endpoints), options_(options), prefix_(std::move(prefix)), progress_(progress) {}
-
-  // Each round creates another object.
-  Result<ProbeRace> Create() {
-    ProbeRace race = Begin("create");
-    const std::vector<std::optional<Generation>> none(endpoints_.size());
-    for (int round = 0; round < options_.rounds; ++round) {
-      keys_.push_back(fmt::format("{}race-create-{}", prefix_, round));
-      const Outcome outcome = Round(keys_.back(), none, round);
-      SKERRY_TRY(Judge(keys_.back(), round, outcome, race));
-    }
-    return race;
-  }
-
-  // Each round replaces what the one before left.
-  Result<ProbeRace> Swap() {
-    ProbeRace race = Begin("swap");
-    keys_.push_back(prefix_ + "race-swap");
-    const std::string key = keys_.back();
-    SKERRY_ASSIGN([[maybe_unused]] const Generation first,
-                  endpoints_[0]->CompareAndSwap(key, std::nullopt, AsBytes("before the races")));
-    for (int round = 0; round < options_.rounds; ++round) {
-      std::vector<std::optional<Generation>> expected;
-      for (const auto& store : endpoints_) {
-        SKERRY_ASSIGN(Object now, store->Get(key, kMaxProbeBytes));
-        expected.emplace_back(std::move(now.generation));
-      }
-      const Outcome outcome = Round(key, expected, round);
-      SKERRY_TRY(Judge(key, round, outcome, race));
-    }
-    return race;
-  }
-
-  const std::vector<std::string>& keys() const { return keys_; }
-
- private:
-  ProbeRace Begin(const std::string& name) {
-    progress_.Begin(name, static_cast<uint64_t>(options_.rounds) * static_cast<uint64_t>(options_.writers));
-    return {.name = name};
-  }
-
-  std::string BytesOf(int round, int writer) const {
-    return fmt::format("{} round {} writer {}", prefix_, round, writer);
-  }
-
-  Outcome Round(const std::string& key, const std::vector<std::optional<Generation>>& expected, int round) {
-    Outcome outcome;
-    std::mutex mutex;  // guards outcome
-    std::barrier start(options_.writers);
-    std::vector<std::thread> threads;
-    for (int writer = 0; writer < options_.writers; ++writer) {
-      threads.emplace_back([&, writer] {
-        const size_t endpoint = static_cast<size_t>(writer) % endpoints_.size();
-        const std::string mine = BytesOf(round, writer);
-        start.arrive_and_wait();
-        const Result<Generation> written = endpoints_[endpoint]->CompareAndSwap(key, expected[endpoint], AsBytes(mine));
-        const std::lock_guard lock(mutex);
-        if (written) {
-          outcome.winners.push_back(writer);
-        } else if (written.error().code != Code::kConflict && ++outcome.failed == 1) {
-          outcome.first_failure = written.error().message;
-        }
-      });
-    }
-    for (std::thread& thread : threads) thread.join();
-    progress_.Advance(static_cast<uint64_t>(options_.writers));
-    return outcome;
-  }
-
-  // Where nobody was told that it won, somebody's bytes may be there all the same (a lost reply): a publisher finds
-  // that out by reading its nonce, and so does this.
-  Status Judge(const std::string& key, int round, Outcome outcome, ProbeRace& race) const {
-    bool wrong = false;
-    for (const auto& store : endpoints_) {
-      SKERRY_ASSIGN(const auto text, TextAt(*store, key));
-      const auto wrote = [&](int writer) { return text == BytesOf(round, writer); };
-      if (outcome.winners.empty()) {
-        for (int writer = 0; writer < options_.writers; ++writer) {
-          if (wrote(writer)) outcome.winners.push_back(writer);
-        }
-        continue;
-      }
-      wrong = wrong || std::ranges::none_of(outcome.winners, wrote);
-    }
-    const auto winners = static_cast<int>(outcome.winners.size());
-    ++race.rounds;
-    race.one_winner += winners == 1 && !wrong;
-    race.no_winner += winners == 0;
-    race.most_winners = std::max(race.most_winners, winners);
-    race.wrong_bytes += wrong;
-    race.failed_writes += outcome.failed;
-    if (race.first_failure.empty()) race.first_failure = std::move(outcome.first_failure);
-    return {};
-  }
-
-  const Endpoints& endpoints_;
-  const ProbeOptions& options_;
-  const std::string prefix_;
-  Progress& progress_;
-  std::vector<std::string> keys_;
 };
 
 // A race in which no write ever got through says nothing about races.
@@ -262,9 +139,9 @@ class Probe {
   }
 
   Status CheckSeenThroughAll(const std::string& key) {
-    SKERRY_ASSIGN(const auto text, TextAt(*endpoints_[0], key));
+    SKERRY_ASSIGN(const auto text, ProbeText(*endpoints_[0], key));
     for (const auto& store : endpoints_) {
-      SKERRY_ASSIGN(const auto here, TextAt(*store, key));
+      SKERRY_ASSIGN(const auto here, ProbeText(*store, key));
       if (here == text) continue;
       return Fail(Code::kMismatch, "{} and {} do not show the same objects: they are not two ways to one board",
                   endpoints_[0]->Describe(), store->Describe());
@@ -294,7 +171,7 @@ class Probe {
 
   const Endpoints& endpoints_;
   const std::string prefix_;
-  Races races_;
+  ProbeRaces races_;
   std::vector<std::string> keys_;
   ProbeReport report_;
 };

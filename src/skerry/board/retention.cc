@@ -212,6 +212,10 @@ std::optional<std::string> Decision::WhyNot(const RunId& id, const StoredRun& ru
   }
   const bool is_data = name.starts_with("delta-") || name.starts_with("skip-") || name.starts_with("digests-");
   if (is_data) return fmt::format("version {} does not name it", place->version);
+  // Writers of parts may still ask what became of the head's.
+  if (name.starts_with("parts/") && place->version < run.head.version) {
+    return fmt::format("version {} is published: nobody waits for its parts", place->version);
+  }
   return std::nullopt;
 }
 

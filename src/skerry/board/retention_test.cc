@@ -193,6 +193,15 @@ TEST_F(RetentionTest, WhatAKeptVersionOfAnotherRunNamesStaysWhereverItLies) {
   EXPECT_TRUE(Goes(retention, ManifestKey(r_.id(), Version(2))));
 }
 
+TEST_F(RetentionTest, ReceiptsOfPartsGoOnceTheHeadIsPastTheirVersion) {
+  r_.PublishTo(1);
+  const std::string receipt = VersionPrefix(r_.id(), Version(1)) + "parts/step-1-000-of-002.json";
+  Must(store_->PutIfAbsent(receipt, MemorySource("{}")));
+  EXPECT_THAT(Decide(100).goes, IsEmpty());
+  r_.Publish();
+  EXPECT_THAT(Keys(Decide(100)), ElementsAre(receipt));
+}
+
 TEST_F(RetentionTest, WhatElseLiesBesideAKeptVersionStays) {
   r_.PublishTo(2);
   Must(store_->PutIfAbsent(VersionPrefix(r_.id(), Version(1)) + "notes.txt", MemorySource("evaluated, 0.71")));

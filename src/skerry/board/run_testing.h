@@ -46,6 +46,7 @@ class RunOnBoard {
     if (at) manifest.parent = at->head.manifest.sha256;
     manifest.model = ModelOf(step.fork ? step.fork->run : run_, step.fork ? step.fork->version : version);
     manifest.fork = step.fork;
+    if (at) anchors_ = Must(board_.ReadManifest(at->head, at->head.version)).anchors;
     manifest.anchors = anchors_;
     if (step.anchor || (!at && !step.fork)) {
       anchors_.insert(anchors_.begin(), PutAnchor(version));

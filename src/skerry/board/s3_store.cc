@@ -120,13 +120,10 @@ Status S3Store::PutIfAbsent(std::string_view key, const ByteSource& source) {
     if (stored || stored.error().code != Code::kNotFound) return stored;
     return Fail(Code::kUnavailable, "the upload of {} came to no end, and it is not there: store it again", key);
   }
-  Backoff backoff = client_->NewBackoff();
-  while (true) {
-    SKERRY_ASSIGN(const WriteOutcome outcome, client_->Put(name, PayloadOf(source), {}, /*repeat=*/true));
-    if (outcome.kind == WriteOutcome::Kind::kWritten) return {};
-    if (outcome.kind == WriteOutcome::Kind::kConditionFailed) return CompareWithExisting(key, source);
-    if (!backoff.WaitBeforeRetry(outcome.asked)) return tl::unexpected<Error>(outcome.reason);
-  }
+  SKERRY_ASSIGN(const WriteOutcome outcome, client_->Put(name, PayloadOf(source), {}, /*repeat=*/true));
+  if (outcome.kind == WriteOutcome::Kind::kWritten) return {};
+  if (outcome.kind == WriteOutcome::Kind::kConditionFailed) return CompareWithExisting(key, source);
+  return tl::unexpected<Error>(outcome.reason);
 }
 
 Status S3Store::Delete(std::string_view key) {

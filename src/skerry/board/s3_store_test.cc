@@ -34,8 +34,17 @@ TEST(S3StorePut, ComparesWithWhatIsThere) {
 TEST(S3StorePut, IsRepeatedUntilItIsDecided) {
   HttpServer server({Reset(), Refusal(503, "SlowDown"), Refusal(409, "ConditionalRequestConflict"),
                      Refusal(400, "RequestTimeout"), Written("\"b\"")});
-  EXPECT_THAT(StoreAt(server)->PutIfAbsent("k", MemorySource("x")), Succeeds());
+  const auto store = StoreAt(server, [](S3Options& options) { options.retry.max_attempts = 5; });
+  EXPECT_THAT(store->PutIfAbsent("k", MemorySource("x")), Succeeds());
   EXPECT_EQ(server.requests().size(), 5u);
+}
+
+TEST(S3StorePut, GivesUpAfterAsManyAttemptsAsThePolicySays) {
+  for (const int status : {409, 503}) {
+    HttpServer server([&](const ReceivedRequest&) { return Refusal(status, "SlowDown"); });
+    EXPECT_THAT(StoreAt(server)->PutIfAbsent("k", MemorySource("x")), Fails(Code::kUnavailable));
+    EXPECT_EQ(server.requests().size(), 4u);
+  }
 }
 
 TEST(S3StorePut, UploadsBigObjectsInPartsWithoutTrustingConditions) {

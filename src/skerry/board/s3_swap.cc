@@ -52,11 +52,12 @@ class S3Store::Swap {
       SKERRY_TRY(Read());
       if (may_be_written_ && now_ && SameBytes(now_->bytes, bytes_)) return Written(now_->token);
       if (!IsStillExpected()) return Lost();
-      if (!undecided) {
-        if (!CanTryBare()) return Lost();
+      if (!undecided && CanTryBare()) {
         form_ = TokenForm::kBare;
         continue;
       }
+      // An earlier write of ours may yet arrive: only what is read decides.
+      if (!undecided && !may_be_written_) return Lost();
       if (!backoff.WaitBeforeRetry(outcome.asked)) {
         return Annotate(outcome.reason, "the swap of " + name_ + " was not made");
       }
@@ -114,6 +115,9 @@ class S3Store::Swap {
 Result<Generation> S3Store::CompareAndSwap(std::string_view key, const std::optional<Generation>& expected,
                                            ByteSpan bytes) {
   SKERRY_ASSIGN(std::string name, NameOf(key));
+  if (expected && expected->token().empty()) {
+    return Fail(Code::kUnsupported, "{} sends no ETags, so {} can't be replaced safely", Describe(), key);
+  }
   return Swap(*this, std::move(name), expected, bytes).Run();
 }
 

@@ -182,6 +182,22 @@ TEST(S3StoreSwap, DoesNotTakeAMissingBucketForALostRace) {
   EXPECT_THAT(store->Get("k", 10), Fails(Code::kInvalid));
 }
 
+TEST(S3StoreSwap, IsNotLostWhileItsFirstWriteMayYetArrive) {
+  HttpServer server({Written("\"a\""), Reset(), Holds("old", "\"a\""), Refusal(412, "PreconditionFailed"),
+                     Holds("old", "\"a\""), Refusal(412, "PreconditionFailed"), Holds("mine", "\"b\"")});
+  const auto store = StoreAt(server);
+  const Generation first = Must(Swap(*store));  // so that the form of the token is known
+  EXPECT_EQ(Must(Swap(*store, first)), Generation("\"b\""));
+}
+
+TEST(S3StoreSwap, RefusesAServerWithoutETags) {
+  HttpServer server({Answer(200, "old")});
+  const auto store = StoreAt(server);
+  const Object object = Must(store->Get("head", 10));
+  EXPECT_THAT(Swap(*store, object.generation), Fails(Code::kUnsupported, HasSubstr("no ETags")));
+  EXPECT_EQ(server.requests().size(), 1u);
+}
+
 TEST(S3StoreSwap, SpeaksGooglesDialect) {
   HttpServer server({Answer(200, "", {{"ETag", "\"e\""}, {"x-goog-generation", "1700000000000001"}}),
                      Answer(200, "", {{"ETag", "\"e\""}, {"x-goog-generation", "1700000000000002"}}),

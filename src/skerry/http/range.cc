@@ -42,17 +42,24 @@ std::optional<ContentRange> ParseContentRange(std::string_view text) {
 
 void RangeReader::Prepare(HttpRequest& request) {
   begun_ = false;
-  skip_ = filled_ = seen_ = 0;
-  request.headers.Add("Range", RangeHeader(offset_, out_.size()));
+  skip_ = seen_ = 0;
+  if (etag_.empty() || filled_ == out_.size()) filled_ = 0;
+  kept_ = filled_;
+  request.headers.Add("Range", RangeHeader(first(), wanted()));
   request.receive = [this](const HttpResponse& head, ByteSpan piece) { return Receive(head, piece); };
 }
 
 Status RangeReader::Begin(const HttpResponse& head) {
   begun_ = true;
+  std::string etag = head.headers.Find("ETag").value_or("");
+  if (etag.starts_with("W/")) etag.clear();
+  const bool other = kept_ > 0 && etag != etag_;
+  etag_ = other ? "" : std::move(etag);
+  if (other) return Fail(Code::kUnavailable, "the object changed while it was read");
   const std::optional<std::string> text = head.headers.Find("Content-Range");
   if (!text) {
     if (head.status == 206) return Fail(Code::kUnavailable, "answered 206 without a Content-Range");
-    skip_ = offset_;  // the whole object
+    skip_ = first();  // the whole object
     if (skip_ > kMaxSkipped) {
       return Fail(Code::kUnsupported, "the server ignores ranges and would send {} bytes before the wanted ones",
                   skip_);
@@ -60,12 +67,12 @@ Status RangeReader::Begin(const HttpResponse& head) {
     return {};
   }
   const std::optional<ContentRange> range = ParseContentRange(*text);
-  if (!range || range->first != offset_) {
+  if (!range || range->first != first()) {
     return Fail(Code::kUnavailable, "asked for {}, but the answer has Content-Range \"{}\"",
-                RangeHeader(offset_, out_.size()), Printable(*text));
+                RangeHeader(first(), wanted()), Printable(*text));
   }
-  if (*range->last - offset_ >= out_.size()) {
-    return Fail(Code::kUnavailable, "asked for {}, but the answer is longer: \"{}\"", RangeHeader(offset_, out_.size()),
+  if (*range->last - first() >= wanted()) {
+    return Fail(Code::kUnavailable, "asked for {}, but the answer is longer: \"{}\"", RangeHeader(first(), wanted()),
                 Printable(*text));
   }
   return {};
@@ -91,8 +98,9 @@ Status RangeReader::Finish(const HttpResponse& response) const {
   if (range && range->total) total = std::to_string(*range->total);
   // A whole object that ended before the range did: libcurl has checked that all of it came.
   if (!text && response.status == 200) total = std::to_string(seen_);
-  if (response.status != 416 && range && range->last && filled_ != *range->last - offset_ + 1) {
-    return Fail(Code::kUnavailable, "the answer ended after {} of its {} bytes", filled_, *range->last - offset_ + 1);
+  if (response.status != 416 && range && range->last && first() + filled_ - kept_ != *range->last + 1) {
+    return Fail(Code::kUnavailable, "the answer ended after {} of its {} bytes", filled_ - kept_,
+                *range->last + 1 - first());
   }
   return Fail(Code::kCorrupt, "has {} bytes, but {} bytes at {} were asked for", total, out_.size(), offset_);
 }

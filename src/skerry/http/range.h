@@ -24,7 +24,9 @@ class RangeReader {
 
   RangeReader(uint64_t offset, MutableByteSpan out) : offset_(offset), out_(out) {}
 
-  // Adds the Range header and the receiver to `request`; also starts anew after a failed attempt.
+  // Adds the Range header and the receiver to `request`. After an attempt whose body was cut it asks for the rest,
+  // where the answer had a strong ETag (RFC 9110, 8.8.3): an answer with another one is kUnavailable, and then, as
+  // without an ETag, the next attempt starts anew.
   void Prepare(HttpRequest& request);
 
   // What to say of a 2xx or 416 answer after the transfer: success when `out` is full, kCorrupt naming both sizes when
@@ -33,12 +35,17 @@ class RangeReader {
 
  private:
   Result<bool> Receive(const HttpResponse& head, ByteSpan piece);
+  // What this attempt asks for.
+  uint64_t first() const { return offset_ + kept_; }
+  uint64_t wanted() const { return out_.size() - kept_; }
   // Reads the head of the answer: where its body begins in the object.
   Status Begin(const HttpResponse& head);
 
   const uint64_t offset_;
   const MutableByteSpan out_;
   bool begun_ = false;
+  std::string etag_;   // of the answer whose bytes are in out_; empty when they can't be built upon
+  uint64_t kept_ = 0;  // bytes of out_ from earlier attempts
   uint64_t skip_ = 0;  // bytes before the range that are still to come
   uint64_t filled_ = 0;
   uint64_t seen_ = 0;  // of the body

@@ -60,6 +60,57 @@ TEST(RangeReader, RefusesAnswersToAnotherQuestion) {
               Fails(Code::kUnavailable, HasSubstr("ended after 2 of its 3")));
 }
 
+// What is read of "0123456789" from 2 to 8 from a server that gives these answers, and the ranges that it was asked
+// for.
+std::string ReadWithRetries(std::vector<WireAnswer> answers, std::string& ranges) {
+  HttpServer server(std::move(answers));
+  HttpClient client;
+  Bytes out(7);
+  RangeReader reader(2, out);
+  RetryBudget budget;
+  Backoff backoff({}, budget, NoWaiting());
+  const Result<HttpResponse> response = SendWithRetries(backoff, [&] {
+    HttpRequest request;
+    request.url = server.url() + "/";
+    reader.Prepare(request);
+    return client.Send(request);
+  });
+  for (const auto& request : server.requests()) ranges += request.Header("Range") + " ";
+  Must(reader.Finish(Must(response)));
+  return ToString(out);
+}
+// The answer to a range whose body ends after `sent` bytes.
+WireAnswer Cut(std::string_view content_range, size_t size, std::string_view etag, std::string_view sent) {
+  return {.bytes = fmt::format("HTTP/1.1 206 OK\r\nContent-Range: {}\r\nETag: {}\r\nContent-Length: {}\r\n\r\n{}",
+                               content_range, etag, size, sent),
+          .then = WireAnswer::Then::kClose};
+}
+
+TEST(RangeReader, GoesOnWhereABodyWasCut) {
+  std::string ranges;
+  EXPECT_EQ(ReadWithRetries({Cut("bytes 2-8/10", 7, "\"a\"", "234"), Cut("bytes 5-8/10", 4, "\"a\"", "56"),
+                             Answer(206, "78", {{"Content-Range", "bytes 7-8/10"}, {"ETag", "\"a\""}})},
+                            ranges),
+            "2345678");
+  EXPECT_EQ(ranges, "bytes=2-8 bytes=5-8 bytes=7-8 ");
+}
+
+TEST(RangeReader, NeverMixesTwoObjects) {
+  std::string ranges;
+  EXPECT_EQ(ReadWithRetries({Cut("bytes 2-8/10", 7, "\"a\"", "XXX"),
+                             Answer(206, "5678", {{"Content-Range", "bytes 5-8/10"}, {"ETag", "\"b\""}}),
+                             Answer(206, "2345678", {{"Content-Range", "bytes 2-8/10"}, {"ETag", "\"b\""}})},
+                            ranges),
+            "2345678");
+  EXPECT_EQ(ranges, "bytes=2-8 bytes=5-8 bytes=2-8 ");
+  ranges.clear();
+  EXPECT_EQ(ReadWithRetries({Cut("bytes 2-8/10", 7, "W/\"a\"", "XXX"),
+                             Answer(206, "2345678", {{"Content-Range", "bytes 2-8/10"}, {"ETag", "W/\"a\""}})},
+                            ranges),
+            "2345678");
+  EXPECT_EQ(ranges, "bytes=2-8 bytes=2-8 ") << "a weak ETag says nothing about bytes";
+}
+
 TEST(RangeReader, StartsAnewForAnotherAttempt) {
   HttpServer server({{.bytes = "HTTP/1.1 206 OK\r\nContent-Range: bytes 5-7/10\r\nContent-Length: 3\r\n\r\nXX",
                       .then = WireAnswer::Then::kClose},

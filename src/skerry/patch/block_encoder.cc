@@ -173,8 +173,8 @@ Result<EncodedBlock> BlockEncoder::Close(const std::function<Result<Bytes>()>& r
     EncodeSparseFlat(units_, changes_.positions, tokens_, *values_, block.payload);
   }
   if (block.payload.size() > units_ * unit / kDenseWorthTrying) {
-    SKERRY_ASSIGN(Bytes after, read_after());
-    EncodedBlock whole = Whole(dtype_, std::move(after));
+    SKERRY_ASSIGN(const Bytes after, read_after());
+    EncodedBlock whole = Whole(dtype_, after);
     if (whole.payload.size() < block.payload.size()) {
       whole.entry.changed = block.entry.changed;
       Begin(dtype_, values_, magnitudes_);
@@ -186,13 +186,12 @@ Result<EncodedBlock> BlockEncoder::Close(const std::function<Result<Bytes>()>& r
   return block;
 }
 
-EncodedBlock BlockEncoder::Whole(DType dtype, Bytes after) {
+EncodedBlock BlockEncoder::Whole(DType dtype, ByteSpan after) {
   EncodedBlock block;
-  BlockChanges changes{.unit = DTypeUnit(dtype), .all = true, .values = std::move(after)};
   block.entry.method = Method::kDense;
-  block.entry.changed = static_cast<uint32_t>(changes.count());
-  block.entry.checksum = BlockChecksum(changes);
-  EncodeDense(changes.values, dtype, block.payload);
+  block.entry.changed = static_cast<uint32_t>(after.size() / static_cast<size_t>(DTypeUnit(dtype)));
+  block.entry.checksum = DenseChecksum(after);
+  EncodeDense(after, dtype, block.payload);
   return block;
 }
 

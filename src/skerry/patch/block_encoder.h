@@ -37,7 +37,7 @@ class BlockEncoder {
   Result<EncodedBlock> Close(const std::function<Result<Bytes>()>& read_after);
 
   // A block of units that have no old value: `after` is all of them.
-  static EncodedBlock Whole(DType dtype, Bytes after);
+  static EncodedBlock Whole(DType dtype, ByteSpan after);
 
  private:
   template <typename T>

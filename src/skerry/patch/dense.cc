@@ -1,5 +1,7 @@
 #include "skerry/patch/dense.h"
 
+#include <xxhash.h>
+
 #include "skerry/patch/byte_planes.h"
 #include "skerry/patch/plane_packing.h"
 #include "skerry/patch/zstd_frame.h"
@@ -23,6 +25,8 @@ void EncodeDense(ByteSpan values, DType dtype, Bytes& out) {
     writer.Raw(best);
   }
 }
+
+uint32_t DenseChecksum(ByteSpan values) { return static_cast<uint32_t>(XXH3_64bits(values.data(), values.size())); }
 
 Status DecodeDense(ByteSpan payload, uint64_t units, DType dtype, BlockChanges& changes) {
   const auto unit = static_cast<size_t>(DTypeUnit(dtype));

@@ -9,6 +9,9 @@ namespace skerry {
 // Appends the payload for `values` (whole units, fewer than 2^32). Never longer than the values plus 5 bytes a plane.
 void EncodeDense(ByteSpan values, DType dtype, Bytes& out);
 
+// BlockChecksum of a block whose units all are replaced.
+uint32_t DenseChecksum(ByteSpan values);
+
 // Decodes a block of `units` units into `changes` (all = true). Untrusted.
 Status DecodeDense(ByteSpan payload, uint64_t units, DType dtype, BlockChanges& changes);
 

@@ -18,6 +18,9 @@ constexpr int64_t kNoBase = -1;
 // The survey looks at every k-th cell of a dtype, so that it reads at most about this many.
 constexpr uint64_t kSurveyCells = 128;
 
+// Cells of a task whose tensors have no base: few, so that what they are packed into is written while it is in the cache.
+constexpr uint64_t kWholeCellsPerTask = 8;
+
 // Units of one tensor; the ordinal in the base is kNoBase where the base has not got it.
 struct TaskRun {
   size_t tensor = 0;  // ordinal in the target
@@ -97,6 +100,7 @@ class Encoder {
   Result<Bytes> ReadAfter(DType dtype, std::span<const Cell> cells) const;
   Result<size_t> Compare(DType dtype, Cell& cell, CellBuffers& buffers, EncodedTask::Tensor& tensor) const;
   Status Take(const Task& task, EncodedTask encoded);
+  void Report(const Task& task) const;
   std::vector<NamedTensor> Names() const;
 
   bool MayDiffer(uint64_t cell) const { return known_ == nullptr || known_->touched_cells[cell]; }
@@ -146,14 +150,15 @@ void Encoder::MakeTasks() {
     const size_t ordinal = order.tensors()[i];
     const LayoutTensor& tensor = target_.layout().tensors()[ordinal];
     const bool has_base = base_of_[ordinal] != kNoBase;
+    const uint64_t most_cells = has_base ? kMaxCellsPerBlock : kWholeCellsPerTask;
     for (uint64_t unit = 0; unit < tensor.units();) {
-      if (tasks_.empty() || tasks_.back().cells == kMaxCellsPerBlock || tasks_.back().dtype != tensor.dtype ||
+      if (tasks_.empty() || tasks_.back().cells == most_cells || tasks_.back().dtype != tensor.dtype ||
           tasks_.back().has_base != has_base) {
         tasks_.push_back(
             {.dtype = tensor.dtype, .has_base = has_base, .first_cell = order.first_cell(i) + unit / kCellUnits});
       }
       Task& task = tasks_.back();
-      const uint64_t units = std::min((kMaxCellsPerBlock - task.cells) * kCellUnits, tensor.units() - unit);
+      const uint64_t units = std::min((most_cells - task.cells) * kCellUnits, tensor.units() - unit);
       task.runs.push_back({.tensor = ordinal, .base = base_of_[ordinal], .first_unit = unit, .units = units});
       task.cells += CellsOf(units);
       unit += units;
@@ -206,18 +211,24 @@ Result<EncodedTask> Encoder::EncodeWhole(const Task& task) const {
   EncodedTask out;
   out.tensors.resize(task.runs.size());
   uint64_t number = task.first_cell;
+  Bytes scratch;
   for (const Cell& cell : CellsOfTask(task)) {
     Stopwatch watch;
-    SKERRY_ASSIGN(Bytes after, ReadAfter(task.dtype, {&cell, 1}));
+    SKERRY_ASSIGN(const ByteSpan after, ReadCell(target_, cell.target, task.dtype, cell, scratch));
     out.tensors[cell.run].target += DigestWords(after, cell.first_word);
     out.tensors[cell.run].changed += cell.units;
     out.compare_seconds += watch.Lap();
-    out.blocks.push_back(BlockEncoder::Whole(task.dtype, std::move(after)));
+    out.blocks.push_back(BlockEncoder::Whole(task.dtype, after));
     out.blocks.back().entry.first_cell = number++;
     out.blocks.back().entry.cells = 1;
     out.encode_seconds += watch.Lap();
   }
+  Report(task);
   return out;
+}
+
+void Encoder::Report(const Task& task) const {
+  for (const TaskRun& run : task.runs) progress_.Advance(run.units * static_cast<uint64_t>(DTypeUnit(task.dtype)));
 }
 
 // How many units of a cell changed; `cell.before` and `cell.after` are read, and digested unless that is known.
@@ -280,7 +291,7 @@ Result<EncodedTask> Encoder::Encode(const Task& task) const {
   }
   if (block.changed() > 0) SKERRY_TRY(close());
   out.encode_seconds += watch.Lap();
-  for (const TaskRun& run : task.runs) progress_.Advance(run.units * static_cast<uint64_t>(DTypeUnit(task.dtype)));
+  Report(task);
   return out;
 }
 

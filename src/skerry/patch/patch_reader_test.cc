@@ -371,12 +371,6 @@ TEST(PatchReader, RefusesSideFilesTwiceOrOutOfOrder) {
   EXPECT_THAT(with_paths("b", "a"), Fails(Code::kCorrupt, HasSubstr("'a'")));
 }
 
-TEST(PatchReader, AStructuralPatchWithoutItsLayoutIsRefused) {
-  PatchParts parts = PatchParts::Of(SmallPatch().bytes);
-  parts.header[16] = std::byte{1};
-  EXPECT_THAT(Patch::FromBytes(parts.Sealed()), Fails(Code::kCorrupt, HasSubstr("layout")));
-}
-
 TEST(PatchReader, AWrongBaseShowsInTheBlocksChecksum) {
   SmallPatch small;
   TestModel other = small.base;

@@ -11,6 +11,7 @@
 #include "skerry/base/progress.h"
 #include "skerry/board/board.h"
 #include "skerry/patch/encoder.h"
+#include "skerry/publish/part_exchange.h"
 #include "skerry/tensors/checkpoint.h"
 
 namespace skerry {
@@ -28,6 +29,8 @@ struct PublishOptions {
   // The patch is made and stored in this many parts, one being stored while the next is made. By default as many as
   // give parts of about 16 MiB.
   std::optional<size_t> parts;
+  // This is one of several writers, each of whom makes its part of the version from a state directory of its own.
+  std::optional<WriterOfMany> writer;
   // A new anchor is due when the patches from the last one to here are more than this share of it: what a late joiner
   // fetches on top of a full version is bounded by it. 0: none is ever made.
   double anchor_tail = 1.0 / 16;
@@ -89,7 +92,9 @@ class Publisher {
 Result<PublishReceipt> Publish(const Board& board, const RunId& run, const Checkpoint& checkpoint,
                                const PublishOptions& options, const Clock& clock, Progress& progress);
 
-// $XDG_CACHE_HOME (or ~/.cache) /skerry/publishers/<board id>/<run>.
+// $XDG_CACHE_HOME (or ~/.cache) /skerry.
+Result<Path> CacheDirectory();
+// <cache directory>/publishers/<board id>/<run>.
 Result<Path> DefaultPublisherState(const Board& board, const RunId& run);
 
 }  // namespace skerry

@@ -2,12 +2,12 @@
 #ifndef SKERRY_PUBLISH_PUBLISHER_STATE_H_
 #define SKERRY_PUBLISH_PUBLISHER_STATE_H_
 
-#include <map>
 #include <optional>
 #include <string>
 
 #include "skerry/base/file.h"
 #include "skerry/board/board.h"
+#include "skerry/publish/anchor_schedule.h"
 
 namespace skerry {
 
@@ -16,8 +16,7 @@ namespace skerry {
 struct Position {
   HeadAt at;
   Manifest manifest;  // of that head
-  // Bytes of the cheapest way from an anchor to the last versions, without the anchor's own.
-  std::map<Version, uint64_t> tails;
+  Tails tails;
   // Anchors that the next manifest names.
   std::vector<AnchorRef> anchors;
 };

@@ -6,20 +6,6 @@
 #include "skerry/tensors/tensor_subset.h"
 
 namespace skerry {
-namespace {
-
-Status Prove(const EncodedPart& part, const TensorSource& snapshot, const Layout& target, const Path& directory,
-             int threads, Progress& progress) {
-  SKERRY_ASSIGN(const Patch patch, Patch::Open(part.spool));
-  const auto nothing = [](const RunChanges&) -> Status { return {}; };
-  const auto proved = DecodeVerified(patch, snapshot, part.receipt.base_digests, target, threads, progress, nothing);
-  if (proved) return {};
-  return Fail(Code::kConflict, "{} changed while it was being published: publish it again ({})", directory.string(),
-              proved.error().message);
-}
-
-}  // namespace
-
 Result<EncodedPart> EncodePart(const Checkpoint& snapshot, const Checkpoint& target, std::vector<size_t> tensors,
                                std::vector<SideFileChange> side_files, const EncodeOptions& options, const Path& spool,
                                Progress& progress) {
@@ -30,7 +16,7 @@ Result<EncodedPart> EncodePart(const Checkpoint& snapshot, const Checkpoint& tar
     SKERRY_TRY(sink.Commit());
     part.object.size = sink.size();
     part.object.sha256 = sink.sha256();
-    return Prove(part, before, after.layout(), target.directory(), options.threads, progress);
+    return {};
   };
   if (part.tensors.empty()) {
     SKERRY_TRY(encode(snapshot, target));
@@ -38,6 +24,21 @@ Result<EncodedPart> EncodePart(const Checkpoint& snapshot, const Checkpoint& tar
     SKERRY_TRY(encode(TensorSubset(snapshot, part.tensors), TensorSubset(target, part.tensors)));
   }
   return part;
+}
+
+Status ProvePart(const EncodedPart& part, const Checkpoint& snapshot, const Checkpoint& target, int threads,
+                 Progress& progress) {
+  SKERRY_ASSIGN(const Patch patch, Patch::Open(part.spool));
+  const auto decode = [&](const TensorSource& before, const Layout& after) {
+    const auto nothing = [](const RunChanges&) -> Status { return {}; };
+    return DecodeVerified(patch, before, part.receipt.base_digests, after, threads, progress, nothing);
+  };
+  const auto proved = part.tensors.empty()
+                          ? decode(snapshot, target.layout())
+                          : decode(TensorSubset(snapshot, part.tensors), target.layout().Subset(part.tensors));
+  if (proved) return {};
+  return Fail(Code::kConflict, "{} changed while it was being published: publish it again ({})",
+              target.directory().string(), proved.error().message);
 }
 
 std::vector<PatchPart::TensorRange> RangesOf(const std::vector<size_t>& tensors) {
@@ -79,6 +80,13 @@ Result<EncodedVersion> CombineParts(std::vector<EncodedPart> parts, const Layout
       if (parts.size() != 1) return Fail(Code::kInvalid, "one part of {} is over all tensors", parts.size());
       version.base_digests = part.receipt.base_digests;
       version.target_digests = part.receipt.target_digests;
+    }
+    if (!part.tensors.empty() &&
+        (part.tensors.size() != part.receipt.base_digests.size() ||
+         part.tensors.size() != part.receipt.target_digests.size() || part.tensors.back() >= target.tensors().size())) {
+      return Fail(Code::kCorrupt, "{} is about {} tensors up to {}, with {} and {} digests; the model has {} tensors",
+                  part.object.name(), part.tensors.size(), part.tensors.back(), part.receipt.base_digests.size(),
+                  part.receipt.target_digests.size(), target.tensors().size());
     }
     for (size_t i = 0; i < part.tensors.size(); ++i) {
       version.base_digests[part.tensors[i]] = part.receipt.base_digests[i];

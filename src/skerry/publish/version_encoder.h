@@ -21,12 +21,15 @@ struct EncodedPart {
   ObjectRef object;             // its size and SHA-256, and its key once that is known
 };
 
-// Compares these tensors of `snapshot` and `target` and encodes what changed to `spool`; then decodes and verifies it
-// as a reader will. kConflict when somebody wrote to the target meanwhile: that must not become a version that nobody
-// can rebuild.
+// Compares these tensors of `snapshot` and `target` and encodes what changed to `spool`.
 Result<EncodedPart> EncodePart(const Checkpoint& snapshot, const Checkpoint& target, std::vector<size_t> tensors,
                                std::vector<SideFileChange> side_files, const EncodeOptions& options, const Path& spool,
                                Progress& progress);
+
+// Decodes and verifies the part as a reader will. kConflict when somebody wrote to the target while it was compared:
+// that must not become a version that nobody can rebuild.
+Status ProvePart(const EncodedPart& part, const Checkpoint& snapshot, const Checkpoint& target, int threads,
+                 Progress& progress);
 
 // `tensors` as ranges.
 std::vector<PatchPart::TensorRange> RangesOf(const std::vector<size_t>& tensors);

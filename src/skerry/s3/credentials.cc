@@ -70,18 +70,21 @@ Result<Credentials> CredentialSource::Find() {
   SKERRY_ASSIGN(const ProfileSettings profile, ReadProfile(environment, options_.profile));
   if (profile.credentials) return *profile.credentials;
   sought += profile.account + " (no keys)";
-  // An endpoint that is there but fails may work later: that is not the same as having no keys.
+  // An endpoint that somebody named but that fails may work later. Where the usual address of instances does not
+  // answer, this is none.
+  const bool instance_named = environment("AWS_EC2_METADATA_SERVICE_ENDPOINT").has_value();
   bool may_come = false;
-  const auto ask = [&](std::string_view what, Result<std::optional<Credentials>> answer) -> std::optional<Credentials> {
+  const auto ask = [&](std::string_view what, bool named,
+                       const Result<std::optional<Credentials>>& answer) -> std::optional<Credentials> {
     if (answer && *answer) return **answer;
-    may_come = may_come || !answer;
+    may_come = may_come || (named && !answer);
     sought += fmt::format("; {} ({})", what, answer ? "not named or switched off" : answer.error().message);
     return std::nullopt;
   };
-  if (auto found = ask("container endpoint", FromContainer(environment, http_))) return *std::move(found);
-  if (options_.custom_endpoint && !environment("AWS_EC2_METADATA_SERVICE_ENDPOINT")) {
+  if (auto found = ask("container endpoint", true, FromContainer(environment, http_))) return *std::move(found);
+  if (options_.custom_endpoint && !instance_named) {
     sought += "; instance endpoint (not asked, since the server is not Amazon's)";
-  } else if (auto found = ask("instance endpoint", FromInstance(environment, http_))) {
+  } else if (auto found = ask("instance endpoint", instance_named, FromInstance(environment, http_))) {
     return *std::move(found);
   }
   return Fail(

@@ -76,6 +76,7 @@ Result<S3ObjectInfo> S3Client::Head(const std::string& key) {
 Result<WriteOutcome> S3Client::Put(const std::string& key, const Payload& payload, const WriteCondition& condition,
                                    bool repeat) {
   Call call{.method = "PUT", .key = key, .payload = payload, .repeat = repeat, .fresh_connection = !repeat};
+  call.transient = [](const HttpResponse& response) { return response.status == 409; };
   AddCondition(call.headers, options_.conditions, condition);
   Result<HttpResponse> sent = Send(call);
   using Kind = WriteOutcome::Kind;
