@@ -152,7 +152,7 @@ DOCUMENTED = {
     "verify": "checkpoint model_digest layout_digest tensors files bytes verified tensor_digests",
     "init": "board run version created writes model_digest layout_digest bytes seconds",
     "publish": "run version published step model_digest elements changed tensors_changed density patch_bytes "
-    "bytes_per_changed checkpoint_bytes times_smaller seconds",
+    "bytes_per_changed parts skips skip_bytes anchor_bytes checkpoint_bytes times_smaller seconds",
     "pull": "run version from patches bytes_fetched changed model_digest healed seconds",
     "log": "run signatures_checked versions",
     "keygen": "private_key_file public_key_file public_key key_id",

@@ -1,7 +1,7 @@
 """Exactness on a chain of real versions: whatever the way to a version, every file has the source's SHA-256.
 
 SKERRY_CHAIN=DIR takes another chain, a directory with v000, v001, …; of a long one it runs all fresh pulls and all
-steps, and a spread of the jumps.
+steps, and a spread of the jumps, and holds its skips to SKERRY_SKIP_RATIO (0.75) of the deltas that they replace.
 """
 
 import os
@@ -15,6 +15,7 @@ import board_files
 import chain
 from checkpoint_files import assert_same_files, files_of
 from program import FAILED, skerry
+from routes import edge_bytes
 
 ALL_JUMPS_UP_TO = 12  # versions; of a longer chain
 SAMPLED_JUMPS = 30  # of them are run
@@ -206,6 +207,24 @@ def test_a_version_that_is_not_published_yet_is_refused_by_number(board, last, t
     ran = skerry("pull", board, "--run", "chain", "-o", tmp_path / "x", "--version", last + 1, expect=FAILED)
     assert f"version {last}" in ran.err and f"{last + 1}" in ran.err
     assert not (tmp_path / "x").exists()
+
+
+@pytest.mark.skipif("SKERRY_CHAIN" not in os.environ, reason="for chains of real versions")
+def test_skips_are_smaller_than_the_deltas_that_they_replace(board, summary):
+    manifests = {manifest["version"]: manifest for manifest in board_files.walk(board, "chain")}
+    delta = {n: edge_bytes(manifest["edges"][0]) for n, manifest in manifests.items() if n > 0}
+    skips, replaced = {}, {}
+    for n, manifest in sorted(manifests.items()):
+        for edge in manifest["edges"][1:]:
+            over = n - edge["from"]
+            skips.setdefault(over, []).append(edge_bytes(edge))
+            replaced.setdefault(over, []).append(sum(delta[k] for k in range(edge["from"] + 1, n + 1)))
+    assert skips
+    for over, sizes in skips.items():
+        ratio = sum(sizes) / sum(replaced[over])
+        each = ", ".join(f"{size / deltas:.3f}" for size, deltas in zip(sizes, replaced[over]))
+        summary.append(f"skips over {over} versions: {ratio:.3f} of their deltas ({each})")
+        assert ratio <= float(os.environ.get("SKERRY_SKIP_RATIO", 0.75))
 
 
 def test_a_patch_taken_off_the_board_applies_to_a_checkpoint(board, versions, files, tmp_path):

@@ -11,6 +11,7 @@ import time
 import pytest
 
 import board_files
+import long_run
 from checkpoint_files import assert_same_files, files_of
 from failpoints import KILLED_CALLS, STEPS
 from operations import (
@@ -57,7 +58,7 @@ def test_failing_at_a_failpoint_leaves_old_or_new_and_the_next_run_succeeds(oper
 
 
 def test_every_failpoint_of_the_source_is_passed_by_some_operation():
-    passed = {name for operation in OPERATIONS for name in operation.passes}
+    passed = {name for operation in [*OPERATIONS, *long_run.OPERATIONS] for name in operation.passes}
     assert passed == set(STEPS)
     assert STEPS, "the list was not found"
 

@@ -14,7 +14,9 @@ from operations import make_world
 from program import BINARY, environment, skerry
 
 CALLS = "fsync,fdatasync,msync,rename,renameat,renameat2,link,linkat,unlink,unlinkat"
-CALL = re.compile(r"^(?:\d+ +)?(\w+)\((.*)\) += 0$")
+CALL = re.compile(r"^\d+ +(\w+)\((.*)\) += 0$")
+BEGUN = re.compile(r"^(\d+) +(.*) <unfinished \.\.\.>$")
+ENDED = re.compile(r"^(\d+) +<\.\.\. \w+ resumed>(.*)$")
 
 
 @pytest.fixture(scope="module")
@@ -23,14 +25,19 @@ def world(tmp_path_factory):
 
 
 def calls_of(tmp_path, *command):
-    """The successful calls of a command, in order: (name, paths)."""
+    """The successful calls of a command, in the order in which they ended: (name, paths)."""
     assert shutil.which("strace"), "strace is not installed: packages.txt names it"
     log = tmp_path / "strace.log"
     strace = ["strace", "-f", "-y", "-s", "4096", "-o", log, "-e", f"trace={CALLS}", BINARY]
     done = subprocess.run([*strace, *command], capture_output=True, text=True, env=environment(), timeout=120)
     assert done.returncode == 0, done.stderr
-    calls = []
+    calls, begun = [], {}  # by thread: what strace saw of a call before it turned to another thread
     for line in log.read_text().splitlines():
+        if match := BEGUN.match(line):
+            begun[match[1]] = match[2]
+            continue
+        if match := ENDED.match(line):
+            line = f"{match[1]} {begun.pop(match[1])}{match[2]}"
         if match := CALL.match(line):
             name, arguments = match.groups()
             calls.append((name, re.findall(r'"([^"]*)"', arguments) or re.findall(r"<([^>]*)>", arguments)))

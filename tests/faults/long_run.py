@@ -21,6 +21,11 @@ FORK = [name for name in STEPS if name.startswith("fork.")]
 SWAP = [name for name in STORE if name.startswith("store.cas_")]
 
 
+def writer(number):
+    """That it is this one of two that publish version 8 together."""
+    return ["--version", 8, "--writer", f"{number}/2", "--attempt", "first", "--wait", 10]
+
+
 class LongRun:
     """Versions 0 … 10, and the places from which operations start: boards on which a killed publish left another
     version 7, each with an island at version 3."""
@@ -42,6 +47,10 @@ class LongRun:
         self._publish(at7, [4, 5, 6])
         skerry(*self._command(at7, 9), failpoints="publish.manifest_stored:kill", expect=KILLED)
         self._publish(at7, [7])
+        another = self.places / "board at 7 with the part of another writer"
+        shutil.copytree(at7, another)
+        other = self._command(another, 8, state="s1", more=writer(1))
+        assert skerry(*other, failpoints="publish.part_announced:kill", expect=None).killed
         at9 = self.places / "board at 9"
         shutil.copytree(at7, at9)
         self._publish(at9, [8, 9])
@@ -50,8 +59,8 @@ class LongRun:
         for n in versions:
             skerry(*self._command(place, n))
 
-    def _command(self, place, version):
-        return ["publish", place / "b", self.ckpt[version], "--run", "r", "--state", place / "s"]
+    def _command(self, place, version, state="s", more=()):
+        return ["publish", place / "b", self.ckpt[version], "--run", "r", "--state", place / state, *more]
 
 
 def sweep_leftovers(board):
@@ -88,6 +97,25 @@ class PublishThatMayLackItsAnchor(PublishOfSkipAndAnchor):
         if newest["anchors"][0]["version"] == ANCHOR:
             assert not nameless, nameless
         assert all(key.startswith(f"runs/r/anchors/{ANCHOR:09d}/") for key in nameless), nameless
+
+
+class PublishByTwoWriters(PublishThatMayLackItsAnchor):
+    """The first of two, when the other has put its part on the board. Who asks for a version that is out gets no anchor."""
+
+    start, passes = "board at 7 with the part of another writer", ["publish.part_announced", *PUBLISH, *STORE]
+
+    def prepare(self, place):
+        """The others' receipts go once the version is out."""
+        super().prepare(place)
+        self.before = {key: sha256 for key, sha256 in self.before.items() if "/parts/" not in key}
+
+    def command(self, place, world):
+        return [*super().command(place, world), *writer(0)]
+
+    def check_done(self, place, world):
+        super().check_done(place, world)
+        delta = board_files.walk(place / "b", "r")[1]["edges"][0]
+        assert len(delta["objects"]) == 2 and all(part["tensors"] for part in delta["objects"])
 
 
 class Collect(Operation):
@@ -155,4 +183,4 @@ class PullFromTheAnchor(FreshPull):
     new = 9
 
 
-OPERATIONS = [PublishOfSkipAndAnchor, Collect, Fork, PullFromTheAnchor]
+OPERATIONS = [PublishOfSkipAndAnchor, PublishByTwoWriters, Collect, Fork, PullFromTheAnchor]

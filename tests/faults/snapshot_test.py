@@ -106,11 +106,12 @@ def test_a_disk_with_too_little_space_loses_nothing(what, run, tmp_path, disk): 
 
 def test_a_head_that_another_publisher_moved_loses_nothing(place, tmp_path):
     assert place.publish(8, state=tmp_path / "other").json["version"] == 8
-    assert "version 8" in place.publish(9, expect=CONFLICT).err
+    assert "version 8" in place.publish(9, expect=CONFLICT).err  # lost the swap to it; from then on it knows
     assert "took over" in place.publish(9, expect=CONFLICT).err
     assert place.version() == 8
     assert place.publish(9, "--take-over").json["version"] == 9
     assert place.publish(10).json["version"] == 10
+    assert "version 10" in place.publish(9, state=tmp_path / "other", expect=CONFLICT).err
     assert "took over" in place.publish(9, state=tmp_path / "other", expect=CONFLICT).err
     for where in ("fresh", place.island.name):
         for version in (8, 9, 10):

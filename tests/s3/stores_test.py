@@ -211,7 +211,7 @@ def test_E1_two_publishers_that_both_won_find_out_by_reading_back(ckpt, tmp_path
 
 
 def test_a_small_patch_is_published_with_five_requests(fake, ckpt, tmp_path):
-    """Patch, digests, the alias of the version before, manifest, head; what the publisher wrote itself it need not read."""
+    """Patch, digests, the alias of the version before, manifest, head; what it wrote itself it need not read."""
     board = S3Board(fake, ckpt, tmp_path)
     board.init()
     board.publish(1)

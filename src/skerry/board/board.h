@@ -65,8 +65,8 @@ class Board {
   static Result<Board> Create(std::shared_ptr<Store> store, std::string id = "");
   // kNotFound, saying how to make one, when there is none.
   static Result<Board> Open(std::shared_ptr<Store> store);
-  // Reads nothing: for who has kept what another Board said about itself. (It never changes, unless somebody removes the
-  // board and makes another in its place.)
+  // Reads nothing: for who has kept what another Board said about itself. (It never changes, unless somebody removes
+  // the board and makes another in its place.)
   static Board Known(std::shared_ptr<Store> store, BoardInfo info) { return Board(std::move(store), std::move(info)); }
 
   // Every manifest that this board reads from here on, and copies made of it, must be signed by one of the keys; what

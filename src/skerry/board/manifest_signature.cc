@@ -12,8 +12,10 @@ namespace {
 constexpr std::string_view kPurpose = "skerry manifest 1\n";
 
 Bytes Message(ByteSpan canonical) {
-  Bytes message = ToBytes(AsBytes(kPurpose));
-  message.insert(message.end(), canonical.begin(), canonical.end());
+  Bytes message;
+  ByteWriter writer(message);
+  writer.Raw(AsBytes(kPurpose));
+  writer.Raw(canonical);
   return message;
 }
 

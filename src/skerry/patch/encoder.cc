@@ -18,7 +18,8 @@ constexpr int64_t kNoBase = -1;
 // The survey looks at every k-th cell of a dtype, so that it reads at most about this many.
 constexpr uint64_t kSurveyCells = 128;
 
-// Cells of a task whose tensors have no base: few, so that what they are packed into is written while it is in the cache.
+// Cells of a task whose tensors have no base: few, so that what they are packed into is written while it is in the
+// cache.
 constexpr uint64_t kWholeCellsPerTask = 8;
 
 // Units of one tensor; the ordinal in the base is kNoBase where the base has not got it.

@@ -36,7 +36,7 @@ struct S3Options {
   HttpClientOptions http;
   CredentialOptions credentials;
   // Parts of an upload; larger than this is uploaded in parts, `part_threads` at once.
-  uint64_t part_bytes = 16 << 20;
+  uint64_t part_bytes = 8 << 20;
   int part_threads = 4;
   std::chrono::seconds stall_timeout{30};
   RetryPolicy retry;
