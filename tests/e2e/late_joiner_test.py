@@ -56,8 +56,8 @@ def test_a_late_joiner_fetches_an_anchor_and_no_more_than_12_patches(place, mani
     tail = receipt["bytes_fetched"] - way.anchor["bytes"]
     assert tail <= MOST_PATCHES * patch
     summary.append(
-        f"late joiner at version {VERSIONS}: the anchor of version {way.anchor['version']}, {way.anchor['bytes']:,} bytes, "
-        f"and {tail:,} bytes of {way.patches} patches, as much as {tail / patch:.2f} mean deltas of {patch:,.0f} bytes"
+        f"late joiner at version {VERSIONS}: the anchor of version {way.anchor['version']}, {way.anchor['bytes']:,} "
+        f"bytes, and {tail:,} bytes of {way.patches} patches, as much as {tail / patch:.2f} mean deltas of {patch:,.0f} bytes"
     )
 
 
@@ -76,7 +76,7 @@ def test_an_island_that_was_away_for_30_versions_takes_the_skips(place, manifest
 
 
 def test_a_joiner_at_any_version_between_two_anchors_has_a_short_tail(manifests, summary):
-    """Of the last 64 versions, as their own readers would have found them: the tail and up to 7 deltas behind a skip."""
+    """Of the last 64 versions, as their readers would have found them: a tail, and up to 7 deltas behind a skip."""
     patch = sum(deltas(manifests)) / VERSIONS
     ways = [cheapest(manifests[n:]) for n in range(64)]
     tails = sorted((way.fetched - way.anchor["bytes"]) / patch for way in ways)

@@ -34,7 +34,10 @@ class RandomModel:
         return arrays
 
     def side_files(self, version):
-        files = {"tokenizer.json": f'{{"seed": {self.seed}}}', "generation_config.json": f'{{"version": {version // 3}}}'}
+        files = {
+            "tokenizer.json": f'{{"seed": {self.seed}}}',
+            "generation_config.json": f'{{"version": {version // 3}}}',
+        }
         if (version + self.seed) % 4 == 0:
             files["chat/template.jinja"] = f"{{{{ messages }}}} {version}"
         return files

@@ -100,7 +100,8 @@ class PublishThatMayLackItsAnchor(PublishOfSkipAndAnchor):
 
 
 class PublishByTwoWriters(PublishThatMayLackItsAnchor):
-    """The first of two, when the other has put its part on the board. Who asks for a version that is out gets no anchor."""
+    """The first of two, when the other has put its part on the board. Who asks for a version by its number after it is
+    out gets no anchor."""
 
     start, passes = "board at 7 with the part of another writer", ["publish.part_announced", *PUBLISH, *STORE]
 

@@ -8,6 +8,7 @@
 #include "skerry/apply/rebuild.h"
 #include "skerry/base/clock.h"
 #include "skerry/base/failpoint.h"
+#include "skerry/board/lease.h"
 #include "skerry/pull/route.h"
 
 namespace skerry {
@@ -15,6 +16,8 @@ namespace {
 
 constexpr std::chrono::milliseconds kPatienceBeforeReplanning{5000};
 constexpr int kMostGenerations = 64;  // of forks
+// From so many bytes on a route takes long enough to be worth a lease.
+constexpr uint64_t kLeaseBytes = 256 << 20;
 
 Path Beside(const Path& directory, std::string_view what) {
   return directory.parent_path() / fmt::format(".{}.{}", directory.filename().string(), what);
@@ -54,6 +57,7 @@ class Walk {
   Progress& progress_;
   Patience patience_;                             // with objects
   std::optional<CanonicalCheckpoint> canonical_;  // at directory_, or at the place where it is being built
+  std::optional<LeaseHolder> lease_;
   CatchUpReceipt receipt_;
 };
 
@@ -198,7 +202,10 @@ Status Walk::Follow(const Route& route, const Path& place) {
   for (size_t i = 0; i < route.hops.size(); ++i) {
     if (canonical_->state().label == LabelOf(route.hops[i].to)) next = i + 1;
   }
-  for (; next < route.hops.size(); ++next) SKERRY_TRY(Advance(route.hops[next], place));
+  for (; next < route.hops.size(); ++next) {
+    if (lease_) (void)lease_->Renew();
+    SKERRY_TRY(Advance(route.hops[next], place));
+  }
   SKERRY_TRY(CheckSideFiles(route.target, place));
   return canonical_->Relabel(LabelOf(route.target));
 }
@@ -270,6 +277,11 @@ Status Walk::BuildAndReplace(const Route& route) {
 
 // What is here moves on in place where it can, else an anchor takes its place.
 Status Walk::Reach(Route route) {
+  if (route.bytes >= kLeaseBytes) {
+    // Without one (the board can't be written, say) a route that vanishes is planned anew.
+    lease_.emplace(board_, route.target.run, RandomToken(), Clock::System());
+    (void)lease_->Hold(route.target.version, route.target.version);
+  }
   if (!route.anchor) {
     Status followed = Follow(route, directory_);
     if (followed || followed.error().code != Code::kCorrupt) return followed;

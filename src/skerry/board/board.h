@@ -123,6 +123,10 @@ class Board {
   // is the head's, where the caller has it: then nothing is read.
   Result<SettledHead> Settle(HeadAt at, const Manifest* manifest = nullptr) const;
 
+  // Whether `publisher` may move a head that stands at `now`, as far as the store's conditional writes decide that: so
+  // that it is told before it has done the work. kConflict names the owner.
+  Status MayTakeOver(const Head& now, const std::string& publisher) const;
+
   // Publishes: replaces the head `current` (nullopt: the run has none) by `next`, which names `manifest`.
   // Requires: sequence + 1, a fresh nonce, and
   //   - no head yet: version 0, sequence 1, epoch >= 1

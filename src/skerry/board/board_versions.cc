@@ -23,14 +23,14 @@ std::optional<Generation> GenerationOf(const std::optional<SettledHead>& head) {
 }
 
 // Where swaps can't be trusted, a run belongs to the publisher that claimed it first after init.
-Status CheckOwnership(const Head& now, const Head& next, std::optional<WriteSafety> writes) {
+Status CheckOwnership(const Head& now, const std::string& publisher, std::optional<WriteSafety> writes) {
   const bool fresh = now.epoch == 1 && now.version.IsBase();
-  if (!writes || *writes == WriteSafety::kFull || next.publisher == now.publisher || fresh) return {};
+  if (!writes || *writes == WriteSafety::kFull || publisher == now.publisher || fresh) return {};
   return Fail(
       Code::kConflict,
-      "run {}: the head at {} is owned by another publisher, and {} can't take over: conditional writes of this "
-      "store are '{}' ({}). Publish with the owner's state directory, or start another run",
-      next.run, Owner(now), Owner(next), NameOf(*writes), WhatFollows(*writes));
+      "run {}: the head at {} is owned by another publisher, and publisher {} can't take over: conditional writes of "
+      "this store are '{}' ({}). Publish with the owner's state directory, or start another run",
+      now.run, Owner(now), publisher, NameOf(*writes), WhatFollows(*writes));
 }
 
 // Whether `next` was the head before others, who built on it, moved the head to `now`: then its manifest is that of its
@@ -50,7 +50,7 @@ Status CheckSuccession(const std::optional<SettledHead>& current, const Head& ne
                 next.run, next.version, next.sequence);
   }
   const Head& now = current->head();
-  SKERRY_TRY(CheckOwnership(now, next, writes));
+  SKERRY_TRY(CheckOwnership(now, next.publisher, writes));
   const bool takes_over = next.epoch > now.epoch;
   if (next.epoch < now.epoch || (!takes_over && next.publisher != now.publisher)) {
     return Fail(Code::kConflict,
@@ -197,6 +197,10 @@ Result<SettledHead> Board::Settle(HeadAt at, const Manifest* manifest) const {
   }
   SKERRY_TRY(store_->PutIfAbsent(ManifestKey(head.run, head.version), MemorySource(bytes)));
   return SettledHead(std::move(at));
+}
+
+Status Board::MayTakeOver(const Head& now, const std::string& publisher) const {
+  return CheckOwnership(now, publisher, info_.writes);
 }
 
 // What stands on the board before this: the staged manifest with everything that it names, and the alias of the current

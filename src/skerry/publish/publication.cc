@@ -44,6 +44,7 @@ Status Publication::FindPosition() {
 // Fencing: whoever owned an epoch and finds a later one of somebody else has been replaced.
 Status Publication::CheckOwner() const {
   const Head& head = position_->at.head;
+  SKERRY_TRY(board_.MayTakeOver(head, state_.id()));
   const bool replaced = state_.epoch() != 0 && head.publisher != state_.id() && head.epoch > state_.epoch();
   if (!replaced || options_.take_over) return {};
   return Fail(Code::kConflict,
