@@ -102,9 +102,10 @@ class Link:
                 if writer.can_write_eof():
                     writer.write_eof()
                 return
+            # Counted first: who reads the last byte may look at the count at once.
+            setattr(self, way, getattr(self, way) + len(data))
             writer.write(data)
             await writer.drain()
-            setattr(self, way, getattr(self, way) + len(data))
 
 
 def _keep_little_in_flight(writer):
