@@ -248,6 +248,7 @@ Status Publication::MoveHead(const StagedManifest& staged) {
             .sequence = head.sequence + 1,
             .time = FormatTime(clock_.Now())};
   SKERRY_TRY(state_.ForgetPosition());
+  SKERRY_TRY(state_.OwnEpoch(next.epoch));
   SKERRY_ASSIGN(Generation generation, board_.MoveHead(settled_, next, staged));
   receipt_.version = version_;
   published_ = HeadAt{std::move(next), std::move(generation)};
@@ -258,7 +259,6 @@ Status Publication::MoveHead(const StagedManifest& staged) {
 Status Publication::Follow(const StagedManifest& staged) {
   const bool same_files = snapshot_.checkpoint().layout().digest() == checkpoint_.layout().digest();
   if (exchange_) exchange_->RemoveReceipts();
-  SKERRY_TRY(state_.OwnEpoch(published_->head.epoch));
   SKERRY_TRY(skips_.Remember(ThisStep(), progress_));
   if (same_files) {
     SKERRY_TRY(snapshot_.Follow(encoded_, {run_.str(), version_}, options_.threads, progress_));

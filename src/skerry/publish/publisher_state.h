@@ -36,7 +36,8 @@ class PublisherState {
   // Before the head is moved: if that is not followed by SetPosition, nobody knows whether the head moved.
   Status ForgetPosition();
   Status SetPosition(Position position);
-  // Remembers that this epoch is its own.
+  // Remembers that it was about to own this epoch: before the head is moved, so that a kill right after that is no way
+  // around the fence.
   Status OwnEpoch(uint64_t epoch);
 
  private:

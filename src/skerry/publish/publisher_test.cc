@@ -309,6 +309,19 @@ TEST_F(PublisherFieldCase, F10_OfTwoPublishersAtOnceOneLosesCleanly) {
   ExpectEveryVersionComesOut(run_);
 }
 
+TEST_F(PublisherTest, IsFencedOffAlsoWhenItWasKilledRightAfterItsFirstVersion) {
+  Step();
+  {
+    const WithFailpoints with("publish.head_moved:error");
+    (void)Publish(run_, {.state_directory = directory_ / "a"});
+  }
+  ASSERT_EQ(HeadOf(run_), Version(1));
+  Step();
+  Must(Publish(run_, {.state_directory = directory_ / "b"}));
+  Step();
+  EXPECT_THAT(Publish(run_, {.state_directory = directory_ / "a"}), Fails(Code::kConflict, HasSubstr("took over")));
+}
+
 TEST_F(PublisherTest, OneStateDirectoryServesOnePublisherAtATime) {
   const Path state = directory_ / "shared";
   std::filesystem::create_directories(state);
