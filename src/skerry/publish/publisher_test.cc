@@ -1,5 +1,6 @@
 #include "skerry/publish/publisher.h"
 
+#include "skerry/board/file_store.h"
 #include "tests/testing/publishing.h"
 
 namespace skerry {
@@ -307,6 +308,28 @@ TEST_F(PublisherFieldCase, F10_OfTwoPublishersAtOnceOneLosesCleanly) {
   EXPECT_EQ(Must(Publish(run_, {.state_directory = directory_ / "a", .take_over = true})).version, Version(3));
   EXPECT_THAT(Publish(run_, {.state_directory = directory_ / "b"}), Fails(Code::kConflict));
   ExpectEveryVersionComesOut(run_);
+}
+
+TEST_F(PublisherFieldCase, D12_APublisherAtRestKeepsNoFileOfTheBoardOpen) {
+  const Path root = directory_ / "board";
+  board_ = Must(Board::Create(Must(FileStore::Open(root, /*create=*/true))));
+  Must(Init(run_));
+  Publisher publisher = Must(Publisher::Open(board_, run_, directory_ / "state"));
+  for (int i = 0; i < 2; ++i) {
+    Step();
+    const Path exported = Export();
+    const Checkpoint checkpoint = Must(Checkpoint::Open(exported));
+    Must(publisher.Publish(checkpoint, {}, clock_, Progress::None()));
+  }
+  Must(CatchUp(run_, directory_ / "reader"));
+  int others = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code gone;  // the listing's own descriptor
+    const std::string file = std::filesystem::read_symlink(entry.path(), gone).string();
+    EXPECT_FALSE(file.starts_with(root.string())) << file;
+    others += file.starts_with(directory_.path().string()) ? 1 : 0;
+  }
+  EXPECT_GT(others, 0) << "its lock, at least";
 }
 
 TEST_F(PublisherTest, IsFencedOffAlsoWhenItWasKilledRightAfterItsFirstVersion) {
