@@ -4,9 +4,8 @@
 //   2. 200: done. 412, and 404 where something was expected: somebody else was first, kConflict.
 //   3. Anything else (409, 5xx, a lost connection) leaves open whether it was written. Read the object:
 //        the bytes that were to be written   it was (they carry a nonce, so they are no other writer's)
-//        still what was expected             it was not, or not yet: wait, go to 1. Should the first one arrive after
-//        all,
-//                                            the second one gets 412, and step 3 finds its bytes there.
+//        still what was expected             it was not, or not yet: wait, go to 1. Should the first write arrive after
+//                                            all, the second gets 412, and step 3 finds its bytes there.
 //        anything else                       somebody else was first, kConflict
 //        unreadable                          kUnavailable: the caller re-reads later
 // A 412 while the object still has the expected ETag is a server that takes ETags only without their quotes: once more
