@@ -240,7 +240,9 @@ Result<Route> Walk::Plan(bool from_nothing) {
 Result<Route> Walk::PlanPatiently(bool from_nothing) {
   Stopwatch watch;
   Route route;
-  SKERRY_TRY(options_.patience.Retry(fmt::format("run {}", run_), [&]() -> Status {
+  const std::string what =
+      options_.version ? fmt::format("version {} of run {}", *options_.version, run_) : fmt::format("run {}", run_);
+  SKERRY_TRY(options_.patience.Retry(what, [&]() -> Status {
     SKERRY_ASSIGN(route, Plan(from_nothing));
     return {};
   }));

@@ -235,8 +235,9 @@ void Decision::Sort(const RunId& id, const StoredRun& run) {
         place.is_anchor ? (is_document(place, "anchor-") ? 1 : 2) : (is_document(place, "manifest") ? 0 : 2);
     going.emplace_back(rank, place.version, GoingKey{key, *std::move(why)});
   }
-  std::stable_sort(going.begin(), going.end(), [](const auto& a, const auto& b) {
-    return std::tie(std::get<0>(a), std::get<1>(a)) < std::tie(std::get<0>(b), std::get<1>(b));
+  std::sort(going.begin(), going.end(), [](const auto& a, const auto& b) {
+    return std::tie(std::get<0>(a), std::get<1>(a), std::get<2>(a).key) <
+           std::tie(std::get<0>(b), std::get<1>(b), std::get<2>(b).key);
   });
   for (auto& [rank, version, key] : going) retention.goes.push_back(std::move(key));
 }

@@ -138,7 +138,12 @@ Route Search::Finish(size_t index, const AnchorRef* anchor) const {
 
 Result<Route> Search::To(Version target) {
   Visit({.run = head_.run, .version = target});
-  SKERRY_TRY(Read(nodes_[0]));
+  if (const Status read = Read(nodes_[0]); !read) {
+    if (read.error().code != Code::kNotFound) return tl::unexpected<Error>(read.error());
+    return Fail(Code::kNotFound,
+                "version {} of run {} is not on the board: retention removed it, or a replica lags ({})", target,
+                head_.run, read.error().message);
+  }
   while (!open_.empty()) {
     const Open next = open_.top();
     open_.pop();
