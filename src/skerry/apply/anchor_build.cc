@@ -46,6 +46,9 @@ class Build {
   const int threads_;
   const Patience& patience_;
   Progress& progress_;
+  // Of the tensors that this call decoded, and how many they are; parts have none in common.
+  std::vector<RunningDigest> digests_;
+  size_t digested_ = 0;
   AnchorBuildReceipt receipt_;
 };
 
@@ -93,10 +96,13 @@ Status Build::FillPart(const PatchPart& part, const Layout& layout, ShardFiles& 
   SKERRY_ASSIGN(const std::vector<size_t> ordinals, TensorsOfPart(part, layout.tensors().size()));
   const NoTensors nothing;
   SKERRY_TRY(CheckBase(patch, nothing.layout(), {}));
-  SKERRY_TRY(
-      DecodeVerified(patch, nothing, {}, layout.Subset(ordinals), threads_, progress_, [&](const RunChanges& changes) {
-        return shards.Write(ordinals[changes.run.tensor], changes.run.first_unit, changes.run.units, changes.changes);
-      }));
+  const auto write = [&](const RunChanges& changes) {
+    return shards.Write(ordinals[changes.run.tensor], changes.run.first_unit, changes.run.units, changes.changes);
+  };
+  SKERRY_ASSIGN(const std::vector<RunningDigest> digests,
+                DecodeVerified(patch, nothing, {}, layout.Subset(ordinals), threads_, progress_, write));
+  for (size_t i = 0; i < ordinals.size(); ++i) digests_[ordinals[i]] = digests[i];
+  digested_ += ordinals.size();
   SKERRY_TRY(shards.Sync());
   std::error_code error;
   std::filesystem::remove(file, error);
@@ -108,6 +114,7 @@ Status Build::FillParts(const Anchor& anchor) {
   if (anchor.parts.empty()) return {};
   SKERRY_ASSIGN(const Bytes json, board_.ReadLayout(manifest_.run, manifest_.layout));
   SKERRY_ASSIGN(const Layout layout, Layout::Parse(json));
+  digests_.resize(layout.tensors().size());
   const auto note = ReadFile(NoteOf(place_), kMaxNoteBytes);
   std::string done = note ? ToString(*note) : "";
   if (!note) SKERRY_TRY(MakeShards(layout));
@@ -126,9 +133,12 @@ Status Build::FillParts(const Anchor& anchor) {
 Status Build::Finish() {
   Stopwatch watch;
   SKERRY_ASSIGN(const Checkpoint checkpoint, Checkpoint::Open(place_));
-  SKERRY_ASSIGN(std::vector<RunningDigest> digests, DigestTensors(checkpoint, threads_, progress_));
   const Layout& layout = checkpoint.layout();
-  const Digest model = ModelDigest(layout.tensors_digest(), digests);
+  // Verbatim files, and parts of an earlier call, are read for it.
+  if (digested_ != layout.tensors().size()) {
+    SKERRY_ASSIGN(digests_, DigestTensors(checkpoint, threads_, progress_));
+  }
+  const Digest model = ModelDigest(layout.tensors_digest(), digests_);
   if (model != manifest_.model || layout.digest() != manifest_.layout) {
     return Fail(Code::kCorrupt,
                 "run {} version {}: the anchor has model digest {} and layout {}, its manifest says {} and {}",
@@ -138,7 +148,7 @@ Status Build::Finish() {
   const CheckpointState state{.label = {manifest_.run.str(), manifest_.version},
                               .layout = layout.digest(),
                               .model = model,
-                              .tensors = std::move(digests)};
+                              .tensors = std::move(digests_)};
   SKERRY_TRY(WriteState(DefaultStateDirectory(place_), state));
   receipt_.apply_seconds += watch.Lap();
   return {};

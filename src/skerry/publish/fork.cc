@@ -3,6 +3,7 @@
 #include "skerry/base/failpoint.h"
 #include "skerry/board/collect_mark.h"
 #include "skerry/board/keys.h"
+#include "skerry/publish/version_objects.h"
 #include "skerry/pull/route.h"
 
 namespace skerry {
@@ -99,16 +100,9 @@ Result<ForkReceipt> ForkRun(const Board& board, const RunId& run, const RunId& f
   SKERRY_ASSIGN(Manifest manifest, FirstManifest(board, run, origin, clock));
   SKERRY_ASSIGN(const StagedManifest staged, board.StageManifest(std::move(manifest)));
   SKERRY_TRY(Failpoint("fork.manifest_stored"));
-  const Head head{.run = run,
-                  .version = Version(0),
-                  .manifest = staged.ref(),
-                  .model = staged.manifest().model,
-                  .publisher = RandomToken(),
-                  .nonce = RandomToken(),
-                  .time = FormatTime(clock.Now())};
-  SKERRY_ASSIGN(const Generation generation, board.MoveHead(std::nullopt, head, staged));
+  SKERRY_ASSIGN(HeadAt head, CreateHead(board, staged, clock));
   SKERRY_TRY(Failpoint("fork.head_stored"));
-  SKERRY_TRY(board.Settle({head, generation}, &staged.manifest()));
+  SKERRY_TRY(board.Settle(std::move(head), &staged.manifest()));
   SKERRY_TRY(Describe(board, run, origin, staged.manifest().layout));
   return ForkReceipt{
       .origin = origin, .model = staged.manifest().model, .layout = staged.manifest().layout, .created = true};

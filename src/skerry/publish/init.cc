@@ -83,16 +83,9 @@ Result<InitReceipt> InitRun(const Board& board, const RunId& run, const Checkpoi
   SKERRY_ASSIGN(const StagedManifest staged, board.StageManifest(std::move(manifest)));
   SKERRY_TRY(Failpoint("init.manifest_stored"));
 
-  const Head head{.run = run,
-                  .version = staged.manifest().version,
-                  .manifest = staged.ref(),
-                  .model = staged.manifest().model,
-                  .publisher = RandomToken(),
-                  .nonce = RandomToken(),
-                  .time = FormatTime(clock.Now())};
-  SKERRY_ASSIGN(const Generation generation, board.MoveHead(std::nullopt, head, staged));
+  SKERRY_ASSIGN(HeadAt head, CreateHead(board, staged, clock));
   SKERRY_TRY(Failpoint("init.head_stored"));
-  SKERRY_TRY(board.Settle({head, generation}, &staged.manifest()));
+  SKERRY_TRY(board.Settle(std::move(head), &staged.manifest()));
   SKERRY_TRY(describe());
   receipt.created = true;
   return receipt;

@@ -27,4 +27,16 @@ Result<std::vector<SideFile>> DescribeSideFiles(const Checkpoint& checkpoint) {
   return files;
 }
 
+Result<HeadAt> CreateHead(const Board& board, const StagedManifest& first, const Clock& clock) {
+  Head head{.run = first.manifest().run,
+            .version = first.manifest().version,
+            .manifest = first.ref(),
+            .model = first.manifest().model,
+            .publisher = RandomToken(),
+            .nonce = RandomToken(),
+            .time = FormatTime(clock.Now())};
+  SKERRY_ASSIGN(Generation generation, board.MoveHead(std::nullopt, head, first));
+  return HeadAt{std::move(head), std::move(generation)};
+}
+
 }  // namespace skerry

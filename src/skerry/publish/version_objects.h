@@ -1,9 +1,10 @@
-// The parts of a version that init and publish both store.
+// What init, fork and publish all put on a board.
 #ifndef SKERRY_PUBLISH_VERSION_OBJECTS_H_
 #define SKERRY_PUBLISH_VERSION_OBJECTS_H_
 
 #include <vector>
 
+#include "skerry/base/clock.h"
 #include "skerry/board/board.h"
 #include "skerry/tensors/checkpoint.h"
 #include "skerry/tensors/running_digest.h"
@@ -16,6 +17,10 @@ Result<ObjectRef> PutTensorDigests(const Board& board, const RunId& run, Version
 
 // Every side file of the checkpoint with its SHA-256.
 Result<std::vector<SideFile>> DescribeSideFiles(const Checkpoint& checkpoint);
+
+// Makes the head of a run that has none, at its version 0: owned by nobody who could publish, so that the first
+// publisher claims it.
+Result<HeadAt> CreateHead(const Board& board, const StagedManifest& first, const Clock& clock);
 
 }  // namespace skerry
 

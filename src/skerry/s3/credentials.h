@@ -38,7 +38,7 @@ struct Credentials {
   Secret secret_access_key;
   Secret session_token;  // of temporary credentials
   std::optional<std::chrono::system_clock::time_point> expires;
-  std::string origin;  // "environment variables", "profile default of /root/.aws/credentials"
+  std::string origin;  // "environment variables", "profile default of ~/.aws/credentials"
 
   // No key id: requests go unsigned.
   bool IsAnonymous() const { return access_key_id.empty(); }
