@@ -36,3 +36,13 @@ setup_venv() {
   "$directory/bin/python" -m pip install -q --disable-pip-version-check "${arguments[@]}"
   echo "$stamp" > "$directory/.requirements"
 }
+
+# The Python environment of tests/vllm: vLLM's CPU build (2.5 GB, some minutes), without what its packages bring for other machines and
+# what breaks their imports, and with this tree's Python package.
+setup_vllm() {
+  local directory=$1
+  setup_venv "$directory" requirements-vllm.txt
+  local pip=("$directory/bin/python" -m pip --disable-pip-version-check -q)
+  "${pip[@]}" uninstall -y torchvision torchaudio torchcodec triton 2>/dev/null
+  "${pip[@]}" install --no-build-isolation --no-deps --force-reinstall .
+}

@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "skerry"
 APPS = ROOT / "apps"
-ORDER = ["base", "http", "s3", "tensors", "diff", "patch", "board", "pull", "apply", "publish"]
+ORDER = ["base", "http", "s3", "tensors", "diff", "patch", "board", "pull", "apply", "engine", "publish", "metrics", "agent"]
 MOST_LINES = 500
 MOST_README_LINES = 40
 
@@ -54,14 +54,14 @@ def test_the_source_does_not_include_the_program_or_the_tests():
                 assert test_support, f"{relative(path)} includes {included}"
 
 
-@pytest.mark.parametrize("library, module", [("curl/", "http"), ("pugixml", "s3")])
+@pytest.mark.parametrize("library, module", [("curl/", "http"), ("boost/", "http"), ("pugixml", "s3"), ("prometheus/", "metrics")])
 def test_a_network_library_is_included_by_its_own_folder_only(library, module):
     users = {
         relative(path.parent)
         for path in sources(SOURCE, APPS, ROOT / "tests", ROOT / "bench")
         if any(included.startswith(library) for included in INCLUDE.findall(path.read_text()))
     }
-    assert users == {f"src/skerry/{module}"}, "libcurl belongs to http, pugixml to s3"
+    assert users == {f"src/skerry/{module}"}, "libcurl and Boost belong to http, pugixml to s3, prometheus-cpp to metrics"
 
 
 def test_what_the_source_includes_by_quotes_exists():

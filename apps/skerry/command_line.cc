@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "terminal.h"
+#include "version.h"
 
 #include "skerry/base/parallel.h"
 #include "skerry/base/text.h"
@@ -21,6 +22,10 @@ Command& Command::Positional(const std::string& name, std::string& target, const
 }
 Command& Command::Positional(const std::string& name, std::vector<std::string>& targets, const std::string& help) {
   App(app_)->add_option(name, targets, help)->required();
+  return *this;
+}
+Command& Command::OptionalPositional(const std::string& name, std::string& target, const std::string& help) {
+  App(app_)->add_option(name, target, help);
   return *this;
 }
 Command& Command::Required(const std::string& flags, std::string& target, const std::string& help) {
@@ -54,7 +59,9 @@ Command& Command::Flag(const std::string& flags, bool& target, const std::string
   return *this;
 }
 Command& Command::Check(std::function<std::string()> check) {
-  App(app_)->parse_complete_callback([check = std::move(check)] {
+  // Not where a command below this one was chosen.
+  App(app_)->parse_complete_callback([app = App(app_), check = std::move(check)] {
+    if (!app->get_subcommands().empty()) return;
     if (const std::string wrong = check(); !wrong.empty()) throw CLI::ValidationError(wrong);
   });
   return *this;
@@ -72,7 +79,7 @@ struct CommandLine::Impl {
 
 CommandLine::CommandLine() : impl_(std::make_unique<Impl>()) {
   impl_->app.require_subcommand(1);
-  impl_->app.set_version_flag("--version", "skerry 0.1.0");
+  impl_->app.set_version_flag("--version", fmt::format("skerry {}", kProgramVersion));
   impl_->app.footer(
       "Exit status: 0 ok, 1 operation failed, 2 usage, 3 conflict, 4 corrupt data, 5 unavailable.\n"
       "`skerry COMMAND --help` shows options and an example.");
@@ -81,13 +88,18 @@ CommandLine::~CommandLine() = default;
 
 Command CommandLine::Add(const std::string& name, const std::string& summary,
                          std::function<Status(const CommonOptions&)> run) {
-  CLI::App* sub = impl_->app.add_subcommand(name, summary);
+  const size_t space = name.find(' ');
+  CLI::App* above = space == std::string::npos ? &impl_->app : impl_->app.get_subcommand(name.substr(0, space));
+  CLI::App* sub = above->add_subcommand(name.substr(space + 1), summary);
   sub->add_flag("--json", impl_->common.json, "Print one JSON document on standard output")->group("Common");
   sub->add_option("--threads", impl_->common.threads, "Worker threads (default: all cores)")
       ->check(CLI::Range(1, 1024))
       ->group("Common");
   sub->add_flag("--no-progress", impl_->common.no_progress, "No progress line on a terminal")->group("Common");
-  sub->callback([this, run = std::move(run)] { impl_->chosen = run; });
+  // CLI11 calls those of the commands below first.
+  sub->callback([this, sub, run = std::move(run)] {
+    if (sub->get_subcommands().empty()) impl_->chosen = run;
+  });
   return Command(sub);
 }
 

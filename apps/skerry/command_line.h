@@ -27,6 +27,7 @@ class Command {
 
   Command& Positional(const std::string& name, std::string& target, const std::string& help);
   Command& Positional(const std::string& name, std::vector<std::string>& targets, const std::string& help);
+  Command& OptionalPositional(const std::string& name, std::string& target, const std::string& help);
   Command& Required(const std::string& flags, std::string& target, const std::string& help);
   Command& Option(const std::string& flags, std::string& target, const std::string& help);
   Command& Option(const std::string& flags, std::optional<uint64_t>& target, const std::string& help);
@@ -50,6 +51,7 @@ class CommandLine {
   CommandLine();
   ~CommandLine();
 
+  // "agent rollback": below the command `agent`, which was added before.
   Command Add(const std::string& name, const std::string& summary, std::function<Status(const CommonOptions&)> run);
 
   // Parses, runs, prints an error as "skerry: ..." and returns the exit status: 0 ok, 1 operation failed, 2 usage,

@@ -23,12 +23,16 @@ void AddInit(CommandLine& program);
 void AddPublish(CommandLine& program);
 void AddFork(CommandLine& program);
 void AddPull(CommandLine& program);
+void AddRollback(CommandLine& program);
 void AddLog(CommandLine& program);
 void AddHead(CommandLine& program);
 void AddStatus(CommandLine& program);
 void AddGc(CommandLine& program);
 void AddProbe(CommandLine& program);
 void AddKeygen(CommandLine& program);
+
+// The island's process, and what is said to a running one.
+void AddAgent(CommandLine& program);
 
 }  // namespace skerry
 

@@ -28,11 +28,13 @@ int main(int argc, char** argv) {
   skerry::AddPublish(program);
   skerry::AddFork(program);
   skerry::AddPull(program);
+  skerry::AddRollback(program);
   skerry::AddLog(program);
   skerry::AddHead(program);
   skerry::AddStatus(program);
   skerry::AddGc(program);
   skerry::AddProbe(program);
   skerry::AddKeygen(program);
+  skerry::AddAgent(program);
   return program.Main(argc, argv);
 }

@@ -11,7 +11,7 @@ struct Arguments {
   std::string board, run, output;
   std::vector<std::string> trust_keys;
   std::optional<uint64_t> version;
-  std::optional<uint64_t> wait = 60;
+  std::optional<uint64_t> wait = 60, undo;
 };
 
 Status Run(const Arguments& args, const CommonOptions& common) {
@@ -21,6 +21,7 @@ Status Run(const Arguments& args, const CommonOptions& common) {
   SKERRY_ASSIGN(const Board board, OpenBoard(args.board, args.trust_keys));
   CatchUpOptions options{.threads = common.threads};
   options.patience.limit = std::chrono::seconds(args.wait.value_or(60));
+  options.canonical.undo.versions = args.undo.value_or(0);
   if (args.version) options.version = Version(*args.version);
   SKERRY_ASSIGN(const CatchUpReceipt receipt, CatchUp(board, run, args.output, options, *progress));
   if (!receipt.healed.empty()) {
@@ -70,6 +71,9 @@ void AddPull(CommandLine& program) {
       .Required("-o,--output", args->output, "Checkpoint directory; made if missing, moved forward in place if there")
       .Option("--version", args->version, "Version (default: the head)")
       .Option("--wait", args->wait, "Seconds to wait for files that are announced but not visible yet (default 60)")
+      .Option(
+          "--undo", args->undo,
+          "Keep what the last so many moves replaced, for skerry rollback (default 0: none, and what was kept goes)")
       .Option("--trust-key", args->trust_keys, kTrustKeyHelp)
       .Example("skerry pull /mnt/board --run grpo-1 -o /island/ckpt");
 }

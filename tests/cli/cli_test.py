@@ -15,13 +15,16 @@ import small_model
 from checkpoint_files import bf16, flip_bit, tensor_bytes, write_checkpoint
 from program import BINARY, CONFLICT, CORRUPT, FAILED, OK, UNAVAILABLE, USAGE, environment, skerry
 
-COMMANDS = "diff apply show squash invert verify init publish fork pull log head status gc probe keygen".split()
+COMMANDS = (
+    "diff apply show squash invert verify init publish fork pull rollback log head status gc probe keygen".split()
+)
 HEX = re.compile(r"[0-9a-f]{64}")
 
 
 @pytest.fixture(scope="module")
 def stage(tmp_path_factory):
-    """Checkpoints v0 … v2, patches p from v0 to v1 and q from there to v2, a board b at version 1, an island at it."""
+    """Checkpoints v0 … v2, patches p from v0 to v1 and q from there to v2, a board b at version 1, an island at it and
+    one with a way back from it."""
     directory = tmp_path_factory.mktemp("cli")
     for n in range(3):
         small_model.write(directory / f"v{n}", n)
@@ -30,6 +33,8 @@ def stage(tmp_path_factory):
     skerry("init", directory / "b", "--run", "r", "--base", directory / "v0")
     skerry("publish", directory / "b", directory / "v1", "--run", "r", "--state", directory / "s", "--step", 7)
     skerry("pull", directory / "b", "--run", "r", "-o", directory / "island")
+    for version in (0, 1):
+        skerry("pull", directory / "b", "--run", "r", "-o", directory / "back", "--version", version, "--undo", 2)
     shutil.copytree(directory / "b", directory / "forked")
     return directory
 
@@ -47,6 +52,7 @@ def example(command, stage, out):
         "publish": ["publish", stage / "b", stage / "v1", "--run", "r", "--state", stage / "s"],
         "fork": ["fork", stage / "forked", "--run", "f", "--from", "r", "--version", "0"],
         "pull": ["pull", stage / "b", "--run", "r", "-o", out / "island"],
+        "rollback": ["rollback", stage / "back", "--to", "0"],
         "log": ["log", stage / "b", "--run", "r"],
         "head": ["head", stage / "b", "--run", "r"],
         "status": ["status", stage / "b"],
@@ -117,6 +123,8 @@ WRONG_USES = {
     "gc with a grace of minus one": (["gc", "b", "--grace", "-1"], "--grace"),
     "pull without output": (["pull", "b", "--run", "r"], "--output"),
     "pull with a wait of minus one": (["pull", "b", "--run", "r", "-o", "x", "--wait", "-1"], "--wait"),
+    "pull with an undo of x": (["pull", "b", "--run", "r", "-o", "x", "--undo", "x"], "--undo"),
+    "rollback to nowhere": (["rollback", "x"], "--to"),
     "keygen without output": (["keygen"], "--output"),
     "no threads": (["verify", "a", "--threads", "0"], "--threads"),
     "threads without a number": (["verify", "a", "--threads", "many"], "--threads"),
@@ -154,6 +162,7 @@ DOCUMENTED = {
     "publish": "run version published step model_digest elements changed tensors_changed density patch_bytes "
     "bytes_per_changed parts skips skip_bytes anchor_bytes checkpoint_bytes times_smaller seconds",
     "pull": "run version from patches bytes_fetched changed model_digest healed seconds",
+    "rollback": "run version from changed model_digest seconds",
     "log": "run signatures_checked versions",
     "keygen": "private_key_file public_key_file public_key key_id",
     "head": "run version model_digest epoch sequence publisher manifest manifest_sha256 time",
@@ -180,6 +189,17 @@ def test_without_json_there_is_plain_text_for_people(command, stage, tmp_path):
     ran = skerry(*example(command, stage, tmp_path))
     assert ran.err == "" and ran.out.endswith("\n")
     assert not ran.out.startswith("{") and "\x1b" not in ran.out and "\r" not in ran.out
+
+
+def test_a_rollback_beyond_what_is_kept_says_how_far_it_goes(stage, tmp_path):
+    shutil.copytree(stage / "back", tmp_path / "back")
+    skerry("rollback", tmp_path / "back", "--to", 1)  # wherever another test has left it
+    ran = skerry("rollback", tmp_path / "back", "--to", 7, expect=FAILED)
+    assert "does not lead from r version 1 to r version 7" in ran.err
+    assert "the oldest that it reaches is r version 0" in ran.err
+    ran = skerry("rollback", tmp_path / "back", "--to", 0, "--json").json
+    assert (ran["from"], ran["version"]) == (1, 0) and ran["changed"] > 0
+    assert "is not a checkpoint that skerry pull made" in skerry("rollback", stage / "v0", "--to", 0, expect=FAILED).err
 
 
 def test_json_of_log_and_status_describes_each_version_and_run(stage):

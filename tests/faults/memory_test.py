@@ -126,6 +126,12 @@ def test_L2_memory_of_publish_and_pull_is_bounded(big, summary):
     check_bound(summary, "pull", peak_of("pull", big / "b", *board, "-o", big / "island"))
     assert_same_files(big / "island", big / "new")
     shutil.rmtree(big / "island")
+    pull = ["pull", big / "b", *board, "-o", big / "island", "--undo", 2]
+    skerry(*pull, "--version", 0)
+    check_bound(summary, "pull --undo", peak_of(*pull))
+    check_bound(summary, "rollback", peak_of("rollback", big / "island", "--to", 0))
+    assert_same_files(big / "island", big / "old")
+    shutil.rmtree(big / "island")
     shutil.rmtree(big / "b")
 
 

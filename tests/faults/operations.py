@@ -1,6 +1,7 @@
 """The operations that the fault tests break: where each starts, what readers may see after it broke, what it must have
 done when it went through."""
 
+import json
 import os
 import shutil
 
@@ -12,6 +13,11 @@ from program import FAILED, KILLED, OK, skerry
 
 MOST_PASSAGES = 120
 IN_PLACE = [name for name in STEPS if name.startswith("apply.")]
+UNDO = [name for name in STEPS if name.startswith("undo.")]
+# A rollback writes the same kinds of files, in the same order, but decodes no patch.
+ROLLBACK = [name for name in STEPS if name.startswith("rollback.")] + [
+    name for name in [*IN_PLACE, *UNDO] if name not in ("apply.journal_begun", "apply.journal_written", "undo.begun")
+]
 REBUILD = [name for name in STEPS if name.startswith("rebuild.")]
 INIT = [name for name in STEPS if name.startswith("init.")]
 NOT_BY_EACH_PUBLISH = ["publish.skip_stored", "publish.part_announced"]
@@ -56,6 +62,12 @@ def make_world(directory):
     shutil.copytree(at1, at2, dirs_exist_ok=True)
     skerry("pull", at2 / "b", "--run", "r", "-o", at2 / "island")
     skerry("publish", at2 / "b", world.ckpt[2], "--run", "r", "--state", at2 / "s")
+
+    back = world.place("board at 2, island at 2 with a way back")
+    shutil.copytree(at2, back, dirs_exist_ok=True)
+    shutil.rmtree(back / "island")
+    for version in (0, 1, 2):
+        skerry("pull", back / "b", "--run", "r", "-o", back / "island", "--version", version, "--undo", 3)
 
     at3 = world.place("board at 3 in other shards, island at 1")
     shutil.copytree(at2, at3, dirs_exist_ok=True)
@@ -211,6 +223,49 @@ class StepOfAnIsland(Operation):
         assert_no_leftovers(place)
 
 
+class StepOfAnIslandWithAWayBack(StepOfAnIsland):
+    """And then back over that step, whatever broke."""
+
+    passes = PULL + IN_PLACE + UNDO
+
+    def command(self, place, world):
+        return [*super().command(place, world), "--undo", 3]
+
+    def check_done(self, place, world):
+        super().check_done(place, world)
+        if json.loads((place / "island" / ".skerry" / "state.json").read_text())["version"] == self.new and list(
+            (place / "island" / ".skerry" / "undo").glob("*.undo")
+        ):
+            skerry("rollback", place / "island", "--to", 1)
+            assert_same_files(place / "island", world.files[1])
+
+
+class Rollback(Operation):
+    """Over two versions at once."""
+
+    start, passes = "board at 2, island at 2 with a way back", ROLLBACK
+
+    def command(self, place, world):
+        return ["rollback", place / "island", "--to", 0]
+
+    def check_broken(self, place, world):
+        only_recover(place / "island", world)
+        assert_is_one_of(place / "island", world, [2, 0])
+
+    def check_done(self, place, world):
+        assert_same_files(place / "island", world.files[0])
+        skerry("verify", place / "island")
+        assert_no_leftovers(place)
+        undo = place / "island" / ".skerry" / "undo"
+        assert all(path.suffix == ".undo" for path in undo.iterdir())
+        # Forward again, by the log and by the board.
+        skerry("rollback", place / "island", "--to", 2)
+        assert_same_files(place / "island", world.files[2])
+        skerry("rollback", place / "island", "--to", 0)
+        skerry("pull", place / "b", "--run", "r", "-o", place / "island")
+        assert_same_files(place / "island", world.files[2])
+
+
 class StepOfAnIslandToOtherShards(StepOfAnIsland):
     start, passes = "board at 3 in other shards, island at 1", PULL + REBUILD + IN_PLACE
     new = "3r"
@@ -282,7 +337,8 @@ class Diff(Operation):
 
 OPERATIONS = [
     Init, Publish, FirstPublishOfAnotherTrainer, PublishInOtherShards, FreshPull, StepOfAnIsland,
-    StepOfAnIslandToOtherShards, ApplyToANewDirectory, ApplyInPlace, ApplyInPlaceWithStateElsewhere, Diff,
+    StepOfAnIslandWithAWayBack, Rollback, StepOfAnIslandToOtherShards, ApplyToANewDirectory, ApplyInPlace,
+    ApplyInPlaceWithStateElsewhere, Diff,
 ]  # fmt: skip
 
 

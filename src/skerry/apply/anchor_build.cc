@@ -9,6 +9,7 @@
 #include "skerry/apply/verified_changes.h"
 #include "skerry/base/clock.h"
 #include "skerry/base/failpoint.h"
+#include "skerry/pull/object_fetcher.h"
 #include "skerry/tensors/tensor_subset.h"
 
 namespace skerry {
@@ -21,14 +22,9 @@ Path NoteOf(const Path& place) { return DefaultStateDirectory(place) / "building
 
 class Build {
  public:
-  Build(const Board& board, const Manifest& manifest, const Path& place, int threads, const Patience& patience,
+  Build(const Board& board, const Manifest& manifest, const Path& place, const AnchorBuildOptions& options,
         Progress& progress)
-      : board_(board),
-        manifest_(manifest),
-        place_(place),
-        threads_(threads),
-        patience_(patience),
-        progress_(progress) {}
+      : board_(board), manifest_(manifest), place_(place), options_(options), progress_(progress) {}
 
   Status FetchFiles(const Anchor& anchor);
   Status FillParts(const Anchor& anchor);
@@ -36,15 +32,14 @@ class Build {
   AnchorBuildReceipt& receipt() { return receipt_; }
 
  private:
-  Status Fetch(const ObjectRef& object, const Path& path);
+  Status Fetch(ObjectFetcher& fetcher, size_t index, const std::function<Status(const Path&)>& use);
   Status MakeShards(const Layout& layout) const;
-  Status FillPart(const PatchPart& part, const Layout& layout, ShardFiles& shards);
+  Status FillPart(const PatchPart& part, const Path& file, const Layout& layout, ShardFiles& shards);
 
   const Board& board_;
   const Manifest& manifest_;
   const Path& place_;
-  const int threads_;
-  const Patience& patience_;
+  const AnchorBuildOptions& options_;
   Progress& progress_;
   // Of the tensors that this call decoded, and how many they are; parts have none in common.
   std::vector<RunningDigest> digests_;
@@ -52,21 +47,29 @@ class Build {
   AnchorBuildReceipt receipt_;
 };
 
-Status Build::Fetch(const ObjectRef& object, const Path& path) {
+// `use` is called while the object is in use.
+Status Build::Fetch(ObjectFetcher& fetcher, size_t index, const std::function<Status(const Path&)>& use) {
   Stopwatch watch;
-  SKERRY_ASSIGN(const uint64_t bytes, FetchObject(board_, object, path, patience_, progress_));
-  receipt_.bytes_fetched += bytes;
+  SKERRY_ASSIGN(const FetchedObject fetched, fetcher.Take(index, progress_));
+  receipt_.bytes_fetched += fetched.transferred;
   receipt_.fetch_seconds += watch.Lap();
-  return {};
+  return use(fetched.path);
 }
 
 Status Build::FetchFiles(const Anchor& anchor) {
   uint64_t total = 0;
-  for (const AnchorFile& file : anchor.files) total += file.object.size;
-  progress_.Begin("fetch", total);
+  std::vector<ObjectFetcher::Wanted> wanted;
   for (const AnchorFile& file : anchor.files) {
     SKERRY_TRY(CheckRelativePath(file.path));
-    SKERRY_TRY(Fetch(file.object, place_ / file.path));
+    total += file.object.size;
+    wanted.push_back({file.object, place_ / file.path});
+  }
+  progress_.Begin("fetch", total);
+  // They are the checkpoint itself and no cache's. All is wanted, so nothing is ahead.
+  ObjectFetcher fetcher(board_, std::move(wanted), options_.fetch,
+                        {.objects = anchor.files.size(), .bytes = total, .spare_bytes = 0}, nullptr);
+  for (size_t i = 0; i < anchor.files.size(); ++i) {
+    SKERRY_TRY(Fetch(fetcher, i, [](const Path&) { return Status(); }));
   }
   return Failpoint("pull.fetched");
 }
@@ -87,10 +90,7 @@ Status Build::MakeShards(const Layout& layout) const {
   return {};
 }
 
-Status Build::FillPart(const PatchPart& part, const Layout& layout, ShardFiles& shards) {
-  const Path file = DefaultStateDirectory(place_) / "objects" / (part.object.sha256.Hex() + ".skerry");
-  progress_.Begin("fetch", part.object.size);
-  SKERRY_TRY(Fetch(part.object, file));
+Status Build::FillPart(const PatchPart& part, const Path& file, const Layout& layout, ShardFiles& shards) {
   Stopwatch watch;
   SKERRY_ASSIGN(const Patch patch, Patch::Open(file));
   SKERRY_ASSIGN(const std::vector<size_t> ordinals, TensorsOfPart(part, layout.tensors().size()));
@@ -100,12 +100,11 @@ Status Build::FillPart(const PatchPart& part, const Layout& layout, ShardFiles& 
     return shards.Write(ordinals[changes.run.tensor], changes.run.first_unit, changes.run.units, changes.changes);
   };
   SKERRY_ASSIGN(const std::vector<RunningDigest> digests,
-                DecodeVerified(patch, nothing, {}, layout.Subset(ordinals), threads_, progress_, write));
+                DecodeVerified(patch, nothing, {}, layout.Subset(ordinals), options_.threads, progress_, write));
   for (size_t i = 0; i < ordinals.size(); ++i) digests_[ordinals[i]] = digests[i];
   digested_ += ordinals.size();
   SKERRY_TRY(shards.Sync());
-  std::error_code error;
-  std::filesystem::remove(file, error);
+  if (options_.cache == nullptr) SKERRY_TRY(RemoveTree(file));
   receipt_.apply_seconds += watch.Lap();
   return {};
 }
@@ -119,11 +118,21 @@ Status Build::FillParts(const Anchor& anchor) {
   std::string done = note ? ToString(*note) : "";
   if (!note) SKERRY_TRY(MakeShards(layout));
   SKERRY_ASSIGN(ShardFiles shards, ShardFiles::Open(place_, layout));
+  std::vector<const PatchPart*> missing;
+  std::vector<ObjectFetcher::Wanted> wanted;
   for (const PatchPart& part : anchor.parts) {
-    const std::string line = part.object.sha256.Hex() + "\n";
-    if (done.find(line) != std::string::npos) continue;
-    SKERRY_TRY(FillPart(part, layout, shards));
-    done += line;
+    const std::string name = part.object.sha256.Hex();
+    if (done.find(name + "\n") != std::string::npos) continue;
+    missing.push_back(&part);
+    wanted.push_back({part.object, DefaultStateDirectory(place_) / "objects" / (name + ".skerry")});
+  }
+  ObjectFetcher fetcher(board_, std::move(wanted), options_.fetch, {.spare_bytes = manifest_.stats.checkpoint_bytes},
+                        options_.cache);
+  for (size_t i = 0; i < missing.size(); ++i) {
+    const PatchPart& part = *missing[i];
+    progress_.Begin("fetch", part.object.size);
+    SKERRY_TRY(Fetch(fetcher, i, [&](const Path& file) { return FillPart(part, file, layout, shards); }));
+    done += part.object.sha256.Hex() + "\n";
     SKERRY_TRY(WriteFileAtomically(NoteOf(place_), AsBytes(done)));
     SKERRY_TRY(Failpoint("pull.part_filled"));
   }
@@ -136,7 +145,7 @@ Status Build::Finish() {
   const Layout& layout = checkpoint.layout();
   // Verbatim files, and parts of an earlier call, are read for it.
   if (digested_ != layout.tensors().size()) {
-    SKERRY_ASSIGN(digests_, DigestTensors(checkpoint, threads_, progress_));
+    SKERRY_ASSIGN(digests_, DigestTensors(checkpoint, options_.threads, progress_));
   }
   const Digest model = ModelDigest(layout.tensors_digest(), digests_);
   if (model != manifest_.model || layout.digest() != manifest_.layout) {
@@ -157,8 +166,7 @@ Status Build::Finish() {
 }  // namespace
 
 Result<AnchorBuildReceipt> BuildFromAnchor(const Board& board, const Manifest& manifest, const AnchorRef& ref,
-                                           const Path& place, int threads, const Patience& patience,
-                                           Progress& progress) {
+                                           const Path& place, const AnchorBuildOptions& options, Progress& progress) {
   const Path state_directory = DefaultStateDirectory(place);
   const std::string mark =
       fmt::format("{} {} {} {}\n", manifest.run, manifest.version, manifest.model.Hex(), ref.object.sha256.Hex());
@@ -168,7 +176,7 @@ Result<AnchorBuildReceipt> BuildFromAnchor(const Board& board, const Manifest& m
     SKERRY_TRY(MakeDirectories(state_directory));
     SKERRY_TRY(WriteFileAtomically(MarkOf(place), AsBytes(mark)));
   }
-  Build build(board, manifest, place, threads, patience, progress);
+  Build build(board, manifest, place, options, progress);
   SKERRY_ASSIGN(const std::optional<CheckpointState> state, ReadState(state_directory));
   if (state || JournalExists(state_directory)) return build.receipt();
 
@@ -177,6 +185,7 @@ Result<AnchorBuildReceipt> BuildFromAnchor(const Board& board, const Manifest& m
   for (const PatchPart& part : anchor.parts) largest = std::max(largest, part.object.size);
   const uint64_t needed = anchor.parts.empty() ? anchor.bytes() : manifest.stats.checkpoint_bytes + largest;
   SKERRY_TRY(RequireSpace(place, needed, fmt::format("version {} of run {}", manifest.version, manifest.run)));
+  if (options.cache != nullptr) SKERRY_TRY(options.cache->CheckRoom(largest));
   SKERRY_TRY(build.FetchFiles(anchor));
   SKERRY_TRY(build.FillParts(anchor));
   SKERRY_TRY(build.Finish());

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <set>
 
+#include "skerry/apply/canonical_move.h"
 #include "skerry/apply/verified_changes.h"
 #include "skerry/base/clock.h"
 #include "skerry/base/failpoint.h"
@@ -13,14 +14,14 @@ namespace skerry {
 
 // The directory may hold more than the checkpoint: what is in the way of a new side file is found before the journal is
 // committed.
-Status CanonicalCheckpoint::CheckSideFilePlaces(const Patch& patch) const {
+Status CanonicalCheckpoint::CheckSideFilePlaces(const std::vector<SideFileChange>& files) const {
   namespace fs = std::filesystem;
   std::error_code error;
   std::set<Path> removed;
-  for (const SideFileChange& file : patch.head().side_files) {
+  for (const SideFileChange& file : files) {
     if (!file.content) removed.insert(directory_ / file.path);
   }
-  for (const SideFileChange& file : patch.head().side_files) {
+  for (const SideFileChange& file : files) {
     if (!file.content) continue;
     const Path path = directory_ / file.path;
     if (fs::is_directory(path, error)) {
@@ -107,13 +108,16 @@ Status CanonicalCheckpoint::Recover() {
   if (!JournalExists(state_directory_)) return {};
   // The index is a side file and may be half replaced; shards and their headers never change in place.
   SKERRY_TRY(Reopen());
+  SKERRY_ASSIGN([[maybe_unused]] const ContentLock lock,
+                ContentLock::ForWriting(directory_, options_.content_patience));
   ApplyReceipt receipt;
   return Replay(nullptr, 1, receipt);
 }
 
 Result<CanonicalCheckpoint> CanonicalCheckpoint::Open(const Path& directory, const Path& state_directory, int threads,
-                                                      Progress& progress) {
+                                                      Progress& progress, const CanonicalOptions& options) {
   CanonicalCheckpoint canonical;
+  canonical.options_ = options;
   canonical.directory_ = directory;
   canonical.state_directory_ = state_directory;
   std::error_code error;
@@ -151,7 +155,6 @@ Result<ApplyReceipt> CanonicalCheckpoint::Apply(const PatchSet& patches, const V
                                                 Progress& progress) {
   SKERRY_TRY(Recover());  // of an earlier call that failed half way
   const Layout& layout = checkpoint_.layout();
-  ApplyReceipt receipt;
   if (!HasTarget(patches)) SKERRY_TRY(patches.CheckBase(layout, state_.tensors));
   if (const Patch* patch = patches.whole()) {
     SKERRY_TRY(CheckPlacement(*patch, layout));
@@ -161,63 +164,87 @@ Result<ApplyReceipt> CanonicalCheckpoint::Apply(const PatchSet& patches, const V
     }
   }
   SKERRY_TRY(CheckTargetPaths(patches.first(), checkpoint_, layout));
-  SKERRY_TRY(CheckSideFilePlaces(patches.first()));
+  const std::vector<SideFileChange>& side_files = patches.first().head().side_files;
+  SKERRY_TRY(CheckSideFilePlaces(side_files));
 
-  int widest = 1;
-  for (const LayoutTensor& tensor : layout.tensors()) widest = std::max(widest, DTypeUnit(tensor.dtype));
-  uint64_t side_bytes = 0;
-  for (const SideFileChange& file : patches.first().head().side_files) {
-    side_bytes += file.content ? file.content->size() : 0;
-  }
-  const uint64_t journal_bytes = JournalBytes(patches.changed() + patches.dense_cells() * kCellUnits, widest,
+  const uint64_t journal_bytes = JournalBytes(patches.changed() + patches.dense_cells() * kCellUnits, WidestUnit(),
                                               patches.blocks(), layout.tensors().size());
-  SKERRY_TRY(RequireSpace(state_directory_, journal_bytes + side_bytes, "the journal"));
-  SKERRY_TRY(RequireSpace(directory_, side_bytes, "new side files"));
-
-  SKERRY_ASSIGN(JournalWriter journal, JournalWriter::Begin(state_directory_));
-  if (Status written = WriteJournal(patches, label, threads, progress, journal, receipt); !written) {
-    if (!JournalExists(state_directory_)) journal.Abandon();
+  const bool with_undo = options_.undo.versions > 0;
+  SKERRY_TRY(RequireSpaceFor(journal_bytes, side_files, with_undo));
+  SKERRY_ASSIGN(Move move, BeginMove({label, layout.digest(), patches.target_model()}, with_undo));
+  if (Status written = WriteJournal(patches, label, threads, progress, move); !written) {
+    GiveUp(move);
     return tl::unexpected<Error>(std::move(written).error());
   }
-  SKERRY_TRY(Replay(journal.kept(), threads, receipt));
-  SKERRY_TRY(Reopen());
-  return receipt;
+  SKERRY_TRY(FinishMove(threads, move));
+  SKERRY_TRY(PruneUndo());
+  return move.receipt;
+}
+
+int CanonicalCheckpoint::WidestUnit() const {
+  int widest = 1;
+  for (const LayoutTensor& tensor : checkpoint_.layout().tensors()) widest = std::max(widest, DTypeUnit(tensor.dtype));
+  return widest;
+}
+
+// An undo entry is as large as a journal, with the side files' old content.
+Status CanonicalCheckpoint::RequireSpaceFor(uint64_t journal_bytes, const std::vector<SideFileChange>& files,
+                                            bool with_undo) const {
+  uint64_t new_bytes = 0, old_bytes = 0;
+  std::error_code error;
+  for (const SideFileChange& file : files) {
+    new_bytes += file.content ? file.content->size() : 0;
+    const uint64_t size = std::filesystem::file_size(directory_ / file.path, error);
+    if (!error) old_bytes += size;
+  }
+  SKERRY_TRY(RequireSpace(state_directory_, journal_bytes + new_bytes + (with_undo ? journal_bytes + old_bytes : 0),
+                          with_undo ? "the journal and the undo log" : "the journal"));
+  return RequireSpace(directory_, new_bytes, "new side files");
 }
 
 Status CanonicalCheckpoint::WriteJournal(const PatchSet& patches, const VersionLabel& label, int threads,
-                                         Progress& progress, JournalWriter& journal, ApplyReceipt& receipt) {
+                                         Progress& progress, Move& move) {
   SKERRY_TRY(Failpoint("apply.journal_begun"));
-  Stopwatch total;
+  if (move.undo) SKERRY_TRY(Failpoint("undo.begun"));
+  const Stopwatch total;
+  Bytes scratch;
   const auto add = [&](RunChanges part) -> Status {
-    Stopwatch watch;
-    SKERRY_TRY(journal.Add({.tensor = static_cast<uint32_t>(part.run.tensor),
-                            .first_unit = part.run.first_unit,
-                            .units = part.run.units,
-                            .changes = std::move(part.changes)}));
-    receipt.journal_seconds += watch.Lap();
-    return {};
+    const BlockRun& run = part.run;
+    ByteSpan old;
+    if (move.undo) {
+      const auto unit = static_cast<uint64_t>(part.changes.unit);
+      SKERRY_ASSIGN(old, shards_.Read(run.tensor, run.first_unit * unit, run.units * unit, scratch));
+    }
+    return move.Add({.tensor = static_cast<uint32_t>(run.tensor),
+                     .first_unit = run.first_unit,
+                     .units = run.units,
+                     .changes = std::move(part.changes)},
+                    old);
   };
-  receipt.changed = HasTarget(patches) ? 0 : patches.changed();
   const Layout& layout = checkpoint_.layout();
   std::vector<RunningDigest> digests = state_.tensors;
   if (!HasTarget(patches)) {
+    move.receipt.changed = patches.changed();
     SKERRY_ASSIGN(digests, patches.DecodeVerified(shards_, state_.tensors, layout, threads, progress, add));
   }
   // With several threads the journal is written while others decode.
-  receipt.decode_seconds = total.Lap() - (threads == 1 ? receipt.journal_seconds : 0);
+  move.receipt.decode_seconds = total.Seconds() - (threads == 1 ? move.receipt.journal_seconds : 0);
   SKERRY_TRY(Failpoint("apply.journal_written"));
   const CheckpointState next{
       .label = label, .layout = layout.digest(), .model = patches.target_model(), .tensors = std::move(digests)};
-  SKERRY_TRY(journal.Commit(patches.first().head().side_files, next));
-  receipt.journal_bytes = journal.bytes();
-  receipt.journal_seconds += total.Lap();
-  return Failpoint("apply.journal_committed");
+  return CommitMove(patches.first().head().side_files, next, move);
 }
 
 Status CanonicalCheckpoint::Relabel(const VersionLabel& label) {
   if (state_.label == label) return {};
   CheckpointState next = state_;
   next.label = label;
+  SKERRY_ASSIGN(const UndoLog log, UndoLog::Read(state_directory_));
+  if (!log.steps().empty() && label.version && state_.label.version) {
+    // A step without changes, so that the way back does not end here.
+    SKERRY_ASSIGN(UndoWriter step, UndoWriter::Begin(state_directory_, VersionMark::Of(state_), VersionMark::Of(next)));
+    SKERRY_TRY(step.Commit({}, state_));
+  }
   SKERRY_TRY(WriteState(state_directory_, next));
   state_ = std::move(next);
   return {};

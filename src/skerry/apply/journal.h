@@ -6,20 +6,11 @@
 #include <string>
 #include <vector>
 
+#include "skerry/apply/change_file.h"
 #include "skerry/apply/state.h"
 #include "skerry/base/file.h"
-#include "skerry/patch/block.h"
-#include "skerry/patch/patch_file.h"
 
 namespace skerry {
-
-// Changes to one run of units of one tensor.
-struct JournalRecord {
-  uint32_t tensor = 0;  // ordinal in the checkpoint's layout
-  uint64_t first_unit = 0;
-  uint64_t units = 0;
-  BlockChanges changes;
-};
 
 // A file `journal` in the state directory. It is written under another name, made durable and renamed, so a journal
 // that exists is complete: replaying it, any number of times, gives the new version. Each record carries a checksum.
@@ -33,18 +24,13 @@ class JournalWriter {
   Status Commit(const std::vector<SideFileChange>& side_files, const CheckpointState& new_state);
   void Abandon();
 
-  uint64_t bytes() const { return bytes_; }
+  uint64_t bytes() const { return file_.bytes(); }
   // The records so far, kept in memory as well while they are few enough to spare reading them back; nullptr when not.
   std::vector<JournalRecord>* kept() { return keeping_ ? &kept_ : nullptr; }
 
  private:
-  Status AddPart(uint8_t kind, ByteSpan body);
-  Status Flush();
-
   Path directory_;
-  File file_;
-  Bytes buffer_;
-  uint64_t bytes_ = 0;
+  ChangeFileWriter file_;
   bool keeping_ = true;
   uint64_t kept_bytes_ = 0;
   std::vector<JournalRecord> kept_;

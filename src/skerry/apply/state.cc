@@ -6,7 +6,6 @@ namespace skerry {
 namespace {
 
 constexpr uint64_t kMaxStateBytes = 256 << 20;  // 35 bytes a tensor
-constexpr std::string_view kStateName = "state.json";
 
 }  // namespace
 

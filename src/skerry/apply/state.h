@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "skerry/base/file.h"
@@ -31,6 +32,8 @@ struct CheckpointState {
   Bytes Serialize() const;
   static Result<CheckpointState> Parse(ByteSpan json);
 };
+
+inline constexpr std::string_view kStateName = "state.json";  // in the state directory
 
 // Where a checkpoint's state, lock and journal are unless the caller says otherwise.
 Path DefaultStateDirectory(const Path& checkpoint);

@@ -130,13 +130,21 @@ Result<std::vector<RunningDigest>> DecodeVerified(const Patch& patch, const Tens
                   tensors[i].name, filled[i], tensors[i].units());
     }
   }
-  progress.Begin("decode", patch.info().changed);
+  const auto bytes_of = [&](const PlacedBlock& block) {
+    uint64_t bytes = 0;
+    for (const BlockRun& run : block.runs)
+      bytes += run.units * static_cast<uint64_t>(DTypeUnit(tensors[run.tensor].dtype));
+    return bytes;
+  };
+  uint64_t bytes = 0;
+  for (const PlacedBlock& block : blocks) bytes += bytes_of(block);
+  progress.Begin("decode", bytes);
   SKERRY_TRY(ParallelOrdered<std::vector<RunChanges>>(
       blocks.size(), threads,
       [&](size_t i) -> Result<std::vector<RunChanges>> {
         const PlacedBlock& block = blocks[i];
         auto decoded = DecodeBlock(patch, block, base, base_of, target);
-        progress.Advance(block.entry.changed);
+        progress.Advance(bytes_of(block));
         return decoded;
       },
       [&](size_t, std::vector<RunChanges> decoded) -> Status {

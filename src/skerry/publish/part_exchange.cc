@@ -51,7 +51,7 @@ Result<std::vector<EncodedPart>> PartExchange::Collect(const Path& spool_directo
                                         return {};
                                       }));
     part.spool = spool_directory / fmt::format("spool-{:03}.skerry", index);
-    SKERRY_TRY(FetchObject(board_, part.object, part.spool, writer_.patience, progress));
+    SKERRY_TRY(FetchObject(board_, part.object, part.spool, {.patience = writer_.patience}, progress));
     parts.push_back(std::move(part));
   }
   return parts;

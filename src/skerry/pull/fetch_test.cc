@@ -71,7 +71,9 @@ TEST(Patience, OfNothingTriesOnce) {
 
 class FetchTest : public ::testing::Test {
  protected:
-  Result<uint64_t> Fetch() { return FetchObject(board_, object_, path_, waiting_.patience, Progress::None()); }
+  Result<uint64_t> Fetch() {
+    return FetchObject(board_, object_, path_, {.patience = waiting_.patience}, Progress::None());
+  }
   void Store(ByteSpan content) { Must(board_.PutObject(object_.key, MemorySource(content))); }
 
   Random random_{1};

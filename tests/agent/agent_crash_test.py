@@ -1,0 +1,287 @@
+"""Killed at any instant of an update, an agent leaves a checkpoint that is exactly the old or the new version once it is
+recovered; the next agent brings it and the engine to exactly the new one, and claims nothing in between that is not so.
+
+Without -m slow, each failpoint is killed at once, with a kind of engine and a distance that are drawn by a fixed seed.
+"""
+
+import random
+import shutil
+import time
+import zlib
+
+import pytest
+
+import small_model
+from agent_process import Agent, wait_for
+from checkpoint_files import files_of, write_checkpoint
+from failpoints import STEPS
+from operations import only_recover
+from program import KILLED, skerry
+from stand_in import StandIn
+
+SEEDS = 3
+AGENT = [name for name in STEPS if name.startswith("agent.")]
+APPLY = [name for name in STEPS if name.startswith("apply.")]
+UNDO = [name for name in STEPS if name.startswith("undo.")]
+# What each way to another version passes. The undo log is pruned where it is full.
+FORWARD = ["pull.fetched", *APPLY, *UNDO, *AGENT]
+BACK = [
+    *(name for name in STEPS if name.startswith("rollback.")),
+    *(name for name in [*APPLY, *UNDO] if name not in ("apply.journal_begun", "apply.journal_written", "undo.begun")),
+    *AGENT,
+]
+FROM_A_BASE = [name for name in STEPS if name.startswith("seed.")]
+FROM_AN_ANCHOR = ["pull.fetched", *AGENT]
+CASES = [
+    *(("forward", name) for name in FORWARD),
+    *(("back", name) for name in BACK),
+    *(("from a base", name) for name in FROM_A_BASE),
+    *(("from an anchor", name) for name in FROM_AN_ANCHOR),
+]
+KEEP = ("--keep-undo", 4)
+START = 12
+
+
+def seeds_of(case):
+    """In the quick run one of them."""
+    quick = zlib.crc32("/".join(case).encode()) % SEEDS
+    return [pytest.param(*case, seed, marks=[] if seed == quick else pytest.mark.slow) for seed in range(SEEDS)]
+
+
+class Island:
+    """State and engine that live through many agents."""
+
+    def __init__(self, directory, trainer, kind, foreign_patch):
+        self.directory, self.trainer, self.foreign_patch = directory, trainer, foreign_patch
+        self.engine = StandIn(kind, trainer.path(0))
+        self.version = None
+        self.running = None
+
+    def begin(self, version, failpoints=None, options=()):
+        options = ("--follow", version, *KEEP, *options)
+        self.running = Agent(self.directory / "state", self.trainer.board, self.engine, options=options,
+                             failpoints=failpoints)  # fmt: skip
+        return self.running
+
+    def end(self):
+        if self.running:
+            self.running.kill()
+            self.running.process.stdout.close()
+
+    def close(self):
+        self.end()
+        self.engine.close()
+
+    def go_to(self, version, options=()):
+        """Without an accident, watched all the while."""
+        agent = self.begin(version, options=options)
+
+        def there():
+            before = self.engine.serves()
+            status = agent.status()
+            self.assert_honest(status, before)
+            return status["serves"] == f"r@{version}" and status["phase"] == "waiting" and status["ready"]
+
+        wait_for(there, lambda: f"version {version}\n{agent.log}")
+        self.assert_exactly(version)
+        self.version = version
+        self.end()
+
+    def assert_honest(self, status, before):
+        """Who is said to be in rotation serves what is said. `before`: what it served before the status was asked for;
+        in the middle of a switch the status is that of before the switch."""
+        (engine,) = status["engines"] or [{"in_rotation": False}]
+        if engine["in_rotation"] and status["phase"] != "switching":
+            claimed = self.trainer.digest(int(engine["serves"].split("@")[1]))
+            assert claimed in (before, self.engine.serves()), f"{engine['serves']} is claimed, but not served"
+
+    def assert_exactly(self, version):
+        assert files_of(self.directory / "state" / "checkpoint") == self.trainer.files(version)
+        assert self.engine.serves() == self.trainer.digest(version)
+        assert not self.engine.paused
+
+    def assert_old_or_new(self, old, new):
+        """Of a copy, whose recovery ends by a patch that does not fit. Each version on the way is a move of its own."""
+        checkpoint = self.directory / "state" / "checkpoint"
+        if not checkpoint.exists():
+            assert old is None, "the old version has vanished"
+            return
+        copy = self.directory / "copy"
+        shutil.copytree(checkpoint, copy)
+        only_recover(copy, self)
+        passed = range(0, new + 1) if old is None else range(min(old, new), max(old, new) + 1)
+        there = files_of(copy)
+        assert any(there == self.trainer.files(version) for version in passed), there
+        shutil.rmtree(copy)
+
+    @property
+    def patch(self):
+        return {"foreign": self.foreign_patch}
+
+
+@pytest.fixture(scope="module")
+def foreign_patch(models, tmp_path_factory):
+    directory = tmp_path_factory.mktemp("foreign")
+    pair = [write_checkpoint(directory / f"{n}", small_model.tensors(n), 2) for n in (150, 151)]
+    for path in pair:
+        shutil.copytree(models.path(0), path, dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.safetensors"))
+    skerry("diff", *pair, "-o", directory / "p")
+    return directory / "p"
+
+
+@pytest.fixture(scope="module")
+def islands(trained, foreign_patch, tmp_path_factory):
+    """islands(kind): the island that the tests before have left; after a failure a new one."""
+    trainer, there = trained[0], {}
+
+    def of(kind, fresh=False):
+        if (fresh or kind not in there) and kind in there:
+            there.pop(kind).close()
+        if kind not in there:
+            there[kind] = Island(tmp_path_factory.mktemp("island"), trainer, kind, foreign_patch)
+        return there[kind]
+
+    yield of
+    for island in there.values():
+        island.close()
+
+
+def way(island, kind_of_way, seed):
+    """(from, to, options). An island that is not there is begun."""
+    base = ("--base", island.trainer.path(0))
+    if kind_of_way == "from a base":
+        return None, 1 + seed, base
+    if kind_of_way == "from an anchor":
+        return None, (8, 20, 33)[seed], ()
+    distance = (1, 3, 2)[seed]
+    if kind_of_way == "forward":
+        if island.version is None:
+            island.go_to(START - 6)
+        if island.version < START:  # fills the undo log
+            island.go_to(START)
+        return island.version, island.version + distance, ()
+    if island.version is None or island.version < START:
+        island.go_to(START)
+    island.go_to(island.version + distance)  # what can be gone back over
+    return island.version, island.version - distance, ()
+
+
+@pytest.mark.parametrize(("kind_of_way", "failpoint", "seed"), [case for pair in CASES for case in seeds_of(pair)])
+def test_an_agent_killed_at_a_failpoint(kind_of_way, failpoint, seed, islands):
+    kind = StandIn.KINDS[(seed + len(failpoint)) % len(StandIn.KINDS)]
+    island = islands(kind, fresh=kind_of_way.startswith("from"))
+    try:
+        old, new, options = way(island, kind_of_way, seed)
+        doomed = island.begin(new, failpoints=f"{failpoint}:kill", options=options)
+        assert doomed.wait_until_dead() == KILLED, doomed.log
+        island.assert_old_or_new(old, new)
+        island.go_to(new, options)
+    except BaseException:
+        islands(kind, fresh=True)
+        raise
+
+
+def moments(count, quick):
+    return [pytest.param(n, marks=[] if n < quick else pytest.mark.slow) for n in range(count)]
+
+
+@pytest.mark.parametrize("number", moments(30, quick=9))
+def test_an_agent_killed_at_any_moment(number, islands):
+    """There and back again, so that both ways are hit."""
+    drawn = random.Random(number)
+    kind = StandIn.KINDS[number % len(StandIn.KINDS)]
+    island = islands(kind)
+    try:
+        old, new, _ = way(island, drawn.choice(["forward", "back"]), number % 3)
+        doomed = island.begin(new)
+        time.sleep(drawn.uniform(0.02, 0.5))  # any moment is a good one: nothing below depends on which
+        doomed.kill()
+        island.assert_old_or_new(old, new)
+        island.go_to(new)
+    except BaseException:
+        islands(kind, fresh=True)
+        raise
+
+
+def test_every_failpoint_of_the_agent_is_killed_at():
+    killed = {failpoint for _, failpoint in CASES}
+    passed = ("agent", "seed", "undo", "rollback", "apply")
+    assert {name for name in STEPS if name.split(".")[0] in passed} == killed - {"pull.fetched"}
+
+
+PHASES = ["pause", "load", "reset", "resume"]
+# A hang ends with its timeout: that of a load can be set, those of the others take 10 s.
+FAULTS = [(phase, fault) for phase in PHASES for fault in ("reset", "500", "success_false")]
+FAULTS += [("load", "partial"), ("load", "late"), ("load", "empty"), ("resume", "late"), ("load", "hang")]
+SLOW_FAULTS = [(phase, "hang") for phase in PHASES if phase != "load"]
+
+
+def faulty(kind):
+    for phase, fault in FAULTS + SLOW_FAULTS:
+        draw = zlib.crc32(f"{phase}/{fault}".encode()) % len(StandIn.KINDS)
+        quick = StandIn.KINDS[draw] == kind and (phase, fault) not in SLOW_FAULTS
+        yield pytest.param(kind, phase, fault, marks=[] if quick else pytest.mark.slow)
+
+
+@pytest.mark.parametrize(("kind", "phase", "fault"), [case for kind in StandIn.KINDS for case in faulty(kind)])
+def test_an_engine_that_fails_in_a_switch_is_out_until_it_has_the_whole_model(
+    kind, phase, fault, agent, engine, trainer, assert_at
+):
+    e = engine(kind)
+    a = agent(trainer, e, options=("--load-timeout", 2))
+    a.wait_for_version(0)
+    e.fault(phase, fault, times=-1)
+    trainer.publish(2)
+    status = a.wait(lambda status: not status["engines"][0]["in_rotation"])
+    view = status["engines"][0]
+    assert view["serves"] is None and e.name in view["problem"]
+    status = a.wait(lambda status: status["degraded"])
+    assert status["serves"] is None and not status["ready"] and a.get("/readyz")[0] == 503
+    assert (status["failure"]["stage"], status["updates"]) == ("commit", 1)
+    assert e.name in status["failure"]["message"]
+    e.mend()
+    a.command("wake")
+    update = a.wait_for_version(2)["last_update"]
+    assert_at(a, trainer, 2, e)
+    assert (update["engines"], update["engines_by_changes"]) == (1, 0), "it had the whole model"
+
+
+@pytest.mark.parametrize("kind", StandIn.KINDS)
+@pytest.mark.parametrize("phase", ["pause", "load", "resume"])
+def test_an_engine_whose_process_goes_in_a_switch_gets_the_whole_model_when_it_is_back(
+    kind, phase, agent, engine, trainer, assert_at
+):
+    e = engine(kind)
+    a = agent(trainer, e)
+    a.wait_for_version(0)
+    before = e.count("pause")
+    e.hold(phase)
+    e.fault(phase, "reset")
+    trainer.publish(1)
+    wait_for(lambda: a.status()["phase"] == "switching", "the switch")
+    e.die()
+    e.release()
+    status = a.wait(lambda status: status["degraded"])
+    assert not status["engines"][0]["in_rotation"] and status["serves"] is None
+    e.come_back()
+    a.command("wake")
+    update = a.wait_for_version(1)["last_update"]
+    assert_at(a, trainer, 1, e)
+    assert update["engines_by_changes"] == 0 and e.count("pause") > before
+
+
+@pytest.mark.parametrize("kind", StandIn.KINDS)
+def test_an_engine_that_restarts_between_switches_is_noticed_and_brought_back(kind, agent, engine, trainer, assert_at):
+    """Also while no agent is there."""
+    e = engine(kind)
+    trainer.publish(3)
+    a = agent(trainer, e)
+    a.wait_for_version(3)
+    e.restart()
+    wait_for(lambda: e.serves() == trainer.digest(3) and not e.paused, "the weights' return")
+    a.wait_for_version(3)
+    a.kill()
+    e.restart()
+    b = agent(trainer, e)
+    b.wait_for_version(3)
+    assert_at(b, trainer, 3, e)
