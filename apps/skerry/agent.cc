@@ -48,6 +48,8 @@ Status Run(const Arguments& args, const CommonOptions& common) {
   CatchUpOptions& stage = options.reconciler.stage;
   stage.threads = common.threads;
   stage.canonical.undo.versions = *args.undo;
+  // What is not on the board yet is looked for again at the next pass; until then the status says what is missing.
+  stage.patience.limit = std::chrono::seconds(10);
   // Engines are switched within it, else it is tried again at the next pass.
   stage.canonical.content_patience = std::chrono::seconds(30);
   stage.cache = {.bytes = *args.cache * kMega, .directory = options.reconciler.state.Objects()};
@@ -182,7 +184,7 @@ void AddAgent(CommandLine& program) {
       .Choice("--log", args->log, {"text", "json"}, "Form of the log on standard error")
       .Check([args] { return Missing(*args); })
       .Example(
-          "skerry agent --board s3://rl/board --run grpo-1 --state /dev/shm/skerry --engine "
+          "skerry agent --board s3://rl-runs/board --run grpo-1 --state /dev/shm/skerry --engine "
           "vllm=http://127.0.0.1:8000");
   AddOrders(program);
 }

@@ -157,6 +157,16 @@ class Agent:
         return self.command("follow", *what)
 
 
+def passes(agent, more=2):
+    """Waits until the agent has looked at the board so many times more, and done what followed from it."""
+
+    def looked():
+        return agent.metrics()["skerry_board_lookups_total"]
+
+    before = looked()
+    wait_for(lambda: looked() > before + more, "looks at the board")
+
+
 @contextlib.contextmanager
 def agents():
     """Starts agents and kills those that are still there."""

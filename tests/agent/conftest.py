@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
-sys.path[:0] = [str(HERE), str(HERE.parent / "faults")]
+sys.path[:0] = [str(HERE), *(str(HERE.parent / folder) for folder in ("faults", "s3"))]
 
 from agent_process import agents  # noqa: E402
 from checkpoint_files import assert_same_files  # noqa: E402

@@ -5,23 +5,13 @@ import time
 
 import pytest
 
-from agent_process import wait_for
+from agent_process import passes, wait_for
 from checkpoint_files import assert_same_files
 from program import CONFLICT, skerry
 from stand_in import StandIn
 
 NEVER = ("--poll", 3_600_000)
 each_kind = pytest.mark.parametrize("kind", StandIn.KINDS)
-
-
-def passes(agent, more=2):
-    """Waits until the agent has looked at the board so many times more, and done what followed from it."""
-
-    def looked():
-        return agent.metrics()["skerry_board_lookups_total"]
-
-    before = looked()
-    wait_for(lambda: looked() > before + more, "looks at the board")
 
 
 def test_an_agent_without_engines_keeps_the_checkpoint_at_the_head(agent, trainer, assert_at):
@@ -47,6 +37,26 @@ def test_engines_follow_version_after_version(kind, agent, engine, trainer, asse
     assert a.status()["failures"] == 0
 
 
+TOLD = ["prepare", "pause", "load", "reset_cache", "verify", "resume"]
+
+
+def test_a_command_is_run_for_each_phase_of_a_switch(agent, trainer, assert_at, tmp_path):
+    """It can't be asked what it serves: another agent tells it again."""
+    told = tmp_path / "told"
+    command = f'exec=test -d "$SKERRY_CHECKPOINT" && echo $SKERRY_PHASE $SKERRY_LABEL >> {told}'
+    a = agent(trainer, command)
+    for version in (0, 1):
+        trainer.publish(version)
+        a.wait_for_version(version)
+        assert_at(a, trainer, version)
+    phases = [f"{phase} r@{version}" for version in (0, 1) for phase in TOLD]
+    assert told.read_text().splitlines() == phases
+    a.kill()
+    b = agent(trainer, command)
+    b.wait_for_version(1)
+    assert told.read_text().splitlines() == phases + phases[len(TOLD) :]
+
+
 @each_kind
 @pytest.mark.parametrize("versions", [6, 20])
 def test_G2_however_many_versions_behind_are_one_pause_and_one_load(kind, versions, agent, engine, trainer, assert_at):
@@ -59,9 +69,10 @@ def test_G2_however_many_versions_behind_are_one_pause_and_one_load(kind, versio
     assert_at(a, trainer, versions, e)
     assert [e.count(phase) for phase in ("pause", "load", "resume")] == [1, 1, 1]
     # Asked for what it has, it does nothing.
+    prepared = e.count("prepare")
     a.command("wake")
     passes(a)
-    assert [e.count(phase) for phase in ("prepare", "pause", "load")] == [e.count("prepare"), 1, 1]
+    assert [e.count(phase) for phase in ("prepare", "pause", "load")] == [prepared, 1, 1]
     assert a.status()["updates"] == 2
 
 

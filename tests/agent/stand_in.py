@@ -19,7 +19,7 @@ LOAD = ("POST /collective_rpc skerry_commit", "POST /collective_rpc reload_weigh
 RESET = ("POST /reset_prefix_cache", "POST /flush_cache")
 VERIFY = ("POST /collective_rpc skerry_verify",)
 RESUME = ("POST /resume", "POST /continue_generation")
-PREPARE = ("POST /collective_rpc skerry_prepare", "POST /collective_rpc skerry_prepared")
+PREPARE = ("POST /collective_rpc skerry_prepare",)
 PHASES = {"prepare": PREPARE, "pause": PAUSE, "load": LOAD, "reset": RESET, "verify": VERIFY, "resume": RESUME}
 
 LONG_PROMPT = "x" * 256  # kept in the prefix cache

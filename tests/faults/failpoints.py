@@ -13,6 +13,8 @@ def all_failpoints():
 
 
 STEPS = [name for name in all_failpoints() if not name.startswith("file.")]
+# Only an agent passes these.
+OF_AGENTS = [name for name in STEPS if name.startswith(("agent.", "seed."))]
 # Calls to the operating system before which a kill makes a difference. (Not file.sync: a kill before it leaves what a
 # kill before the next write or rename leaves.)
 KILLED_CALLS = ["file.write", "file.rename", "file.link"]

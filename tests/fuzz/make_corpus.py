@@ -309,9 +309,28 @@ def answers():
     }
 
 
+def request():
+    chunked = "POST /v1/x?a=b%20c HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n"
+    sized = "PUT /p HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\nExpect: 100-continue\r\n\r\nbody"
+    return {
+        "get": b"\0GET /healthz HTTP/1.1\r\nHost: h\r\n\r\n",
+        "pipelined": b"\2" + sized.encode() + chunked.encode() + b"HEAD / HTTP/1.0\r\n\r\n",
+        "both_lengths": b"\5POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    }
+
+
+def changes():
+    head = struct.Struct("<IQQBBI")
+    return {
+        "positions": head.pack(3, 100, 50, 2, 0, 2) + struct.pack("<II", 4, 49) + b"abcd",
+        "all": head.pack(0, 0, 4, 1, 1, 0) + b"abcd",
+        "side_files": bytes([2, 1]) + b"a" + bytes([1, 3]) + b"xyz" + bytes([1]) + b"b" + bytes([0, 0]),
+    }
+
+
 def main():
     shutil.rmtree(HERE / "corpus", ignore_errors=True)
-    for make in (safetensors, container, block, magnitude, stream, codec, kernel, classes, manifest, answers):
+    for make in (safetensors, container, block, magnitude, stream, codec, kernel, classes, manifest, answers, request, changes):
         (HERE / "corpus" / make.__name__).mkdir(parents=True)
         for name, seed in make().items():
             (HERE / "corpus" / make.__name__ / name).write_bytes(seed)

@@ -1,7 +1,7 @@
 """The whole way into a real engine: versions published on a board, an agent, a vLLM server with the plugin.
 
-With SKERRY_CHAIN=DIR (v000, v001, … of a model that vLLM can serve) the same with that chain and with fresh servers at
-the first, the middle and the last version:  SKERRY_CHAIN=DIR VLLM_PYTHON=… pytest -s tests/vllm/agent_test.py
+With SKERRY_CHAIN=DIR (v000, v001, … of a model that vLLM can serve) the same with that chain and with fresh servers at the
+first, the middle and the last version:  SKERRY_CHAIN=DIR VLLM_PYTHON=… pytest -s tests/vllm/agent_test.py
 """
 
 import json
@@ -93,7 +93,8 @@ def test_an_engine_follows_published_versions_as_if_it_had_been_started_on_each(
         skerry("agent", "follow", "--reset", "--state", state)
         agent.wait_for(last)
         assert (server.answers(), server.checksums()) == answers[last]
-        assert skerry("verify", state / "checkpoint", "--json").json["model_digest"] == agent.status()["checkpoint"]["model_digest"]
+        verified = skerry("verify", state / "checkpoint", "--json").json
+        assert verified["model_digest"] == agent.status()["checkpoint"]["model_digest"]
         agent.stop()
         print(f"paused for {sorted(paused)[len(paused) // 2] * 1000:.0f} ms (median of {len(paused)})")
     for version in compared:

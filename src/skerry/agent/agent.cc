@@ -1,5 +1,6 @@
 #include "skerry/agent/agent.h"
 
+#include <algorithm>
 #include <csignal>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -57,12 +58,11 @@ class EndSignals {
 
 Result<std::vector<std::unique_ptr<Engine>>> MakeEngines(const AgentOptions& options) {
   std::vector<std::unique_ptr<Engine>> engines;
-  for (const std::string& specification : options.engines) {
-    SKERRY_ASSIGN(auto engine, MakeEngine(specification, options.engine));
-    for (const auto& other : engines) {
-      if (other->Describe() == engine->Describe()) {
-        return Fail(Code::kInvalid, "{} is named twice", engine->Describe());
-      }
+  for (size_t i = 0; i < options.engines.size(); ++i) {
+    const auto before = options.engines.begin() + static_cast<ptrdiff_t>(i);
+    SKERRY_ASSIGN(auto engine, MakeEngine(*before, options.engine));
+    if (std::find(options.engines.begin(), before, *before) != before) {
+      return Fail(Code::kInvalid, "{} is named twice", engine->Describe());
     }
     engines.push_back(std::move(engine));
   }
@@ -100,6 +100,10 @@ Status RunAgent(AgentOptions options, const Reconciler::OpenBoard& open_board) {
   const EndSignals signals;
   SKERRY_ASSIGN(const InstanceLock instance, InstanceLock::Take(state.Agent(name)));
   SKERRY_ASSIGN(auto engines, MakeEngines(options));
+  // What can't become right by waiting is told now.
+  if (const auto board = open_board(); !board && board.error().code == Code::kInvalid) {
+    return tl::unexpected<Error>(board.error());
+  }
   if (options.tokens.admin.empty()) options.tokens.admin = AdminToken(state, name);
 
   MetricRegistry registry;

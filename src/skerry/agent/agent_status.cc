@@ -25,7 +25,8 @@ Json EngineJson(const EngineView& engine) {
           {"asleep", engine.asleep},
           {"busy", OrNull(engine.busy)},
           {"problem", OrNull(engine.problem)},
-          {"failures", engine.failures}};
+          {"failures", engine.failures},
+          {"restarts", engine.restarts}};
 }
 
 Json UpdateJson(const UpdateView& update) {

@@ -24,6 +24,10 @@ Island::Island(std::vector<std::unique_ptr<Engine>> engines, IslandOptions optio
   for (auto& engine : engines) {
     auto member = std::make_unique<Member>();
     member->name = engine->Describe();
+    // Commands are described by their first word alone.
+    const auto alike = std::count_if(members_.begin(), members_.end(),
+                                     [&](const auto& other) { return other->engine->Describe() == member->name; });
+    if (alike > 0) member->name += fmt::format(" #{}", alike + 1);
     member->view.name = member->name;
     member->view.problem = "not asked yet";
     member->engine = std::move(engine);
@@ -33,14 +37,23 @@ Island::Island(std::vector<std::unique_ptr<Engine>> engines, IslandOptions optio
 
 Island::~Island() = default;
 
+void Island::Show(Member& member, const std::function<void(EngineView&)>& change) {
+  {
+    const std::lock_guard lock(mutex_);
+    change(member.view);
+  }
+  if (on_change_) on_change_();
+}
+
 void Island::SetOut(Member& member, const Error& error, bool keep_record) {
   if (!keep_record) records_.Forget(member.name);
   member.reachable = false;
-  const std::lock_guard lock(mutex_);
-  member.view.in_rotation = false;
-  member.view.problem = error.message;
-  if (!keep_record) member.view.label.clear();
-  ++member.view.failures;
+  Show(member, [&](EngineView& view) {
+    view.in_rotation = false;
+    view.problem = error.message;
+    if (!keep_record) view.label.clear();
+    ++view.failures;
+  });
 }
 
 void Island::LookAt(Member& member, const Result<EngineFacts>& facts) {
@@ -54,25 +67,31 @@ void Island::LookAt(Member& member, const Result<EngineFacts>& facts) {
   member.reachable = !facts->asleep;
   const EngineRecord* record = records_.Find(member.name);
   std::string problem;
+  bool restarted = false;
   if (facts->asleep) {
     problem = "asleep: it gets the whole model when it wakes";
   } else if (record == nullptr) {
     problem = "serves weights that nobody vouches for: it gets the whole model";
   } else if (facts->instance != record->instance) {
+    restarted = true;
     problem = fmt::format("was restarted and is back on the weights that it boots with, not {}", record->label);
+  } else if (facts->label.empty() && facts->instance.empty()) {
+    problem = "can't say what it serves: it gets the whole model";
   } else if (!facts->label.empty() && facts->label != record->label) {
     problem = fmt::format("says that it serves \"{}\", not {}", facts->label, record->label);
   }
   const bool uncertain = !problem.empty();
   if (!uncertain && facts->paused) problem = "is paused, and not by this agent";
   if (uncertain) records_.Forget(member.name);
-  const std::lock_guard lock(mutex_);
-  member.view.version = facts->version;
-  member.view.paused = facts->paused;
-  member.view.asleep = facts->asleep;
-  member.view.label = uncertain ? "" : record->label;
-  member.view.in_rotation = problem.empty();
-  member.view.problem = std::move(problem);
+  Show(member, [&](EngineView& view) {
+    view.version = facts->version;
+    view.paused = facts->paused;
+    view.asleep = facts->asleep;
+    view.label = uncertain ? "" : record->label;
+    view.in_rotation = problem.empty();
+    view.problem = problem;
+    if (restarted) ++view.restarts;
+  });
 }
 
 void Island::Look() {
@@ -87,8 +106,7 @@ void Island::Look() {
     if (straggles && member->pending.wait_for(milliseconds(0)) != std::future_status::ready) continue;
     const auto facts = member->pending.get();
     if (straggles) {
-      const std::lock_guard lock(mutex_);
-      member->view.busy.clear();
+      Show(*member, [](EngineView& view) { view.busy.clear(); });
       continue;  // whatever it answered came too late; the next look asks anew
     }
     LookAt(*member, facts);
@@ -106,6 +124,7 @@ double Island::Together(std::vector<Member*>& members, std::string_view name, co
                         bool harmless) {
   const Stopwatch watch;
   for (Member* member : members) {
+    Show(*member, [&](EngineView& view) { view.busy = name; });
     member->pending = std::async(std::launch::async, [engine = member->engine.get(), call = call(*member)]() {
       const Status done = call(*engine);
       return done ? Result<EngineFacts>(EngineFacts()) : tl::unexpected<Error>(done.error());
@@ -123,6 +142,7 @@ double Island::Together(std::vector<Member*>& members, std::string_view name, co
         continue;
       }
       const auto done = member.pending.get();
+      Show(member, [](EngineView& view) { view.busy.clear(); });
       if (done) {
         members.push_back(&member);
       } else {
@@ -137,8 +157,6 @@ double Island::Together(std::vector<Member*>& members, std::string_view name, co
              Error{Code::kUnavailable, fmt::format("{}: {} has not returned {} s after the island's other engines",
                                                    member->name, name, options_.straggler.count() / 1000.0)},
              harmless);
-      const std::lock_guard lock(mutex_);
-      member->view.busy = name;
     }
     break;
   }
@@ -215,11 +233,12 @@ Status Island::SwitchTogether(std::vector<Member*> members, const WeightUpdate& 
     records_.Set(member->name, {update.label, member->facts.instance});
     ++receipt.engines;
     if (member->update.changes) ++receipt.by_changes;
-    const std::lock_guard lock(mutex_);
-    member->view.label = update.label;
-    member->view.in_rotation = true;
-    member->view.paused = false;
-    member->view.problem.clear();
+    Show(*member, [&](EngineView& view) {
+      view.label = update.label;
+      view.in_rotation = true;
+      view.paused = false;
+      view.problem.clear();
+    });
   }
   SKERRY_TRY(records_.Save());
   return Failpoint("agent.certain_noted");

@@ -36,6 +36,7 @@ struct EngineView {
   std::string problem;    // why it is out of rotation; empty where it is not
   std::string busy;       // the call that it has not answered yet
   uint64_t failures = 0;  // calls that failed since the agent began
+  uint64_t restarts = 0;  // that were noticed
 };
 
 struct SwitchReceipt {
@@ -61,6 +62,9 @@ class Island {
   Island(std::vector<std::unique_ptr<Engine>> engines, IslandOptions options, const Path& directory);
   ~Island();
 
+  // Called on the thread that makes the calls, whenever Views() has become another one.
+  void OnChange(std::function<void()> show) { on_change_ = std::move(show); }
+
   // Asks every engine what it serves. One that was restarted, put to sleep or given other weights is out of rotation
   // from here on.
   void Look();
@@ -81,6 +85,9 @@ class Island {
   struct Member;
   using Call = std::function<Status(Engine&)>;
 
+  // Changes a view under the lock, then shows it.
+  void Show(Member& member, const std::function<void(EngineView&)>& change);
+
   void SetOut(Member& member, const Error& error, bool keep_record);
   void LookAt(Member& member, const Result<EngineFacts>& facts);
   Status SwitchTogether(std::vector<Member*> members, const WeightUpdate& update, const Checkpoint& checkpoint,
@@ -95,6 +102,7 @@ class Island {
   const IslandOptions options_;
   EngineRecords records_;
   std::vector<std::unique_ptr<Member>> members_;
+  std::function<void()> on_change_;
   mutable std::mutex mutex_;  // guards the members' views
 };
 

@@ -35,7 +35,11 @@ Result<Version> WantedVersion(const Policy& policy, Version head, std::optional<
     return Fail(Code::kUnavailable, "pinned to version {} of run {}, which is at version {}", *policy.pinned,
                 policy.run, head);
   }
-  if (live && *live <= head && head.number() - live->number() <= policy.behind) return *live;
+  if (live && *live > head) {
+    return Fail(Code::kUnavailable, "the board shows run {} at version {}, but {} is here already: a replica that lags",
+                policy.run, head, *live);
+  }
+  if (live && head.number() - live->number() <= policy.behind) return *live;
   return head;
 }
 

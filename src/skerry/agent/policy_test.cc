@@ -33,6 +33,13 @@ TEST(WantedVersion, StaysWhileItIsNearEnoughThenGoesAllTheWay) {
   EXPECT_EQ(WantedVersion(Follow("head~2"), Version(1), std::nullopt), Version(1));
 }
 
+TEST(WantedVersion, NeverGoesBackBecauseTheBoardLags) {
+  for (const char* follow : {"head", "head~2"}) {
+    EXPECT_THAT(WantedVersion(Follow(follow), Version(4), Version(7)),
+                Fails(Code::kUnavailable, AllOf(HasSubstr("4"), HasSubstr("7"), HasSubstr("lags"))));
+  }
+}
+
 TEST(WantedVersion, GoesBackToAPinnedOneAndWaitsForOneThatIsNotThere) {
   EXPECT_EQ(WantedVersion(Follow("4"), Version(9), Version(7)), Version(4));
   EXPECT_THAT(WantedVersion(Follow("12"), Version(9), Version(7)),

@@ -22,11 +22,23 @@ constexpr std::chrono::milliseconds kPatienceWithWriters{600'000};
 // After passes that failed the pause doubles up to this; a wake ends it.
 constexpr std::chrono::milliseconds kLongestPause{30'000};
 
+constexpr size_t kLongRoute = 64;  // patches; a publisher's skips and anchors keep routes far below that
+
 // Between 90 and 110 %, so that agents that began together don't ask together for ever.
 std::chrono::milliseconds Jittered(std::chrono::milliseconds time) {
   thread_local std::minstd_rand random(std::random_device{}());
   return std::chrono::milliseconds(
       static_cast<int64_t>(static_cast<double>(time.count()) * std::uniform_real_distribution<>(0.9, 1.1)(random)));
+}
+
+uint64_t BytesIn(const Path& directory) {
+  uint64_t bytes = 0;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(directory, error)) {
+    const uint64_t size = entry.file_size(error);
+    if (!error) bytes += size;
+  }
+  return bytes;
 }
 
 }  // namespace
@@ -39,6 +51,8 @@ Reconciler::Reconciler(ReconcilerOptions options, OpenBoard open_board, Island& 
       status_(status),
       metrics_(metrics),
       clock_(clock) {
+  island_.OnChange([this] { ShowIsland(); });
+  ShowIsland();
   status_.Change([&](AgentStatus& now) {
     now.name = options_.name;
     now.run = options_.policy.run.str();
@@ -167,6 +181,12 @@ Status Reconciler::StageFromBoard(const Target& target, UpdateView& update) {
   options.version = target.version;
   options.replace_other_run = true;
   options.rebuild = damaged_;
+  options.on_route = [](const Route& route) {
+    if (route.hops.size() > kLongRoute) {
+      LogWarning("{} patches lead to version {} of run {}: newer anchors or skips would make joining quicker",
+                 route.hops.size(), route.target.version, route.target.run);
+    }
+  };
   PacedProgress progress(options_.stage_bytes_per_second);
   Result<CatchUpReceipt> caught = Fail(Code::kInvalid, "not tried");
   RunInBackground([&] {
@@ -194,6 +214,7 @@ Status Reconciler::StageFromBoard(const Target& target, UpdateView& update) {
   update.fetch = caught->fetch_seconds;
   update.decode = caught->decode_seconds;
   update.stage = caught->apply_seconds - caught->decode_seconds;
+  metrics_.SetObjectCache(BytesIn(options_.stage.cache.directory), options_.stage.cache.bytes);
   metrics_.Took(AgentStage::kFetch, update.fetch);
   metrics_.Took(AgentStage::kDecode, update.decode);
   metrics_.Took(AgentStage::kStage, update.stage);
@@ -218,7 +239,9 @@ Status Reconciler::Stage(const Target& target, UpdateView& update) {
 }
 
 Status Reconciler::SwitchEngines(UpdateView& update) {
+  const Stopwatch watch;
   island_.Look();
+  metrics_.Took(AgentStage::kProbe, watch.Seconds());
   const Path directory = options_.state.Checkpoint();
   SKERRY_ASSIGN(std::optional<CheckpointState> present, Present());
   if (!present) return {};
@@ -262,7 +285,8 @@ Status Reconciler::SwitchEngines(UpdateView& update) {
   update.elements = checkpoint.layout().total_units();
   metrics_.Took(AgentStage::kPrepare, switched->prepare_seconds);
   metrics_.Took(AgentStage::kPause, switched->pause_seconds);
-  metrics_.Took(AgentStage::kCommit, switched->load_seconds + switched->reset_seconds + switched->verify_seconds);
+  metrics_.Took(AgentStage::kCommit, switched->load_seconds + switched->reset_seconds);
+  metrics_.Took(AgentStage::kVerify, switched->verify_seconds);
   metrics_.Took(AgentStage::kResume, switched->resume_seconds);
   return {};
 }
@@ -343,6 +367,9 @@ void Reconciler::ShowIsland() {
   for (const EngineView& engine : views) {
     const auto label = ParseWeightLabel(engine.label);
     metrics_.SetEngine(engine.name, engine.in_rotation, label ? label->version : std::nullopt);
+    for (uint64_t& known = restarts_[engine.name]; known < engine.restarts; ++known) {
+      metrics_.EngineRestarted(engine.name);
+    }
   }
   status_.Change([&](AgentStatus& now) {
     now.engines = views;

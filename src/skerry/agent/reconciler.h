@@ -6,6 +6,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <optional>
 
@@ -96,7 +97,8 @@ class Reconciler {
   AgentMetrics& metrics_;
   const Clock& clock_;
   std::optional<Board> board_;
-  std::optional<Version> live_;  // version that the engines served after the last switch, for the metrics
+  std::map<std::string, uint64_t> restarts_;  // of each engine, as far as the metrics know
+  std::optional<Version> live_;               // version that the engines served after the last switch, for the metrics
 
   std::mutex mutex_;
   std::condition_variable woken_;

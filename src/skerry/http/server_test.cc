@@ -187,7 +187,8 @@ TEST(WebServer, EndsARequestThatComesTooSlowly) {
   RawClient header(server->port());
   EXPECT_TRUE(header.Send("GET / HTTP/1.1\r\nX: "));
   std::thread dripping([&] {
-    while (header.Send("x")) std::this_thread::yield();
+    // So slowly that the limit on the header is not reached first.
+    while (header.Send("x")) std::this_thread::sleep_for(milliseconds(1));
   });
   EXPECT_THAT(header.Rest(), AllOf(StartsWith("HTTP/1.1 408 "), HasSubstr("Connection: close")));
   header.EndSending();

@@ -18,13 +18,13 @@ namespace skerry {
 // The steps of an update in their order, and what else an agent does that can fail.
 enum class AgentStage {
   kLookup,   // asking the board for the head
-  kFetch,    // objects from the board into the cache
-  kDecode,   // patches into changes
-  kVerify,   // digests of what was fetched and of what it results in
+  kFetch,    // objects from the board into the cache, with their SHA-256
+  kDecode,   // patches into changes, with the proof that they lead to the version's digest
   kStage,    // writing the changes to the canonical checkpoint
   kPrepare,  // what engines do for the update while they serve
   kPause,
-  kCommit,  // loading, forgetting caches, verifying on the engines
+  kCommit,  // loading and forgetting caches on the engines
+  kVerify,  // making sure of it, on the engines
   kResume,
   kScrub,     // re-reading the canonical checkpoint in the background
   kRollback,  // going back over the undo log
