@@ -323,3 +323,15 @@ def test_an_agent_killed_while_some_of_its_engines_have_the_new_weights(agent, e
     b.wait_for_version(3)
     assert_at(b, trainer, 3, *engines)
     assert b.status()["last_update"]["engines_by_changes"] == 0
+
+
+@pytest.mark.parametrize("failpoint", ["apply.journal_written", "apply.tensors_half_written", "undo.durable"])
+def test_a_step_that_fails_once_is_made_again_by_the_same_agent(failpoint, agent, engine, trainer, assert_at):
+    """As on a disk that was full for a moment. What was begun is finished, although nobody restarts anything."""
+    e = engine("vllm plugin")
+    trainer.publish(5)
+    options = ("--base", trainer.path(0))
+    a = agent(trainer, e, options=options, failpoints=f"{failpoint}:error@1")
+    status = a.wait_for_version(5)
+    assert_at(a, trainer, 5, e)
+    assert status["failures"] > 0 and f"failpoint {failpoint}" in a.log

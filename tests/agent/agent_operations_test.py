@@ -148,7 +148,7 @@ def test_what_can_never_work_is_said_at_the_start(agent, trainer):
         a = agent(trainer, engine)
         assert a.wait_until_dead() in (FAILED, USAGE)
         assert complaint in a.log and "engine-password" not in a.log and a.log.count("\n") <= 2
-    twice = agent(trainer, "vllm=http://127.0.0.1:8000", "vllm=http://127.0.0.1:8000/")
+    twice = agent(trainer, "vllm=http://127.0.0.1:8000", "vllm=http://127.0.0.1:8000")
     assert twice.wait_until_dead() in (FAILED, USAGE) and "twice" in twice.log
 
 

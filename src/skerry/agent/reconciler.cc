@@ -19,6 +19,8 @@ namespace {
 
 // How long the engines' calls wait for an agent that is writing to the same checkpoint.
 constexpr std::chrono::milliseconds kPatienceWithWriters{600'000};
+// After a stage that failed: what it left unfinished is finished by the next pass, not by waiting.
+constexpr std::chrono::milliseconds kPatienceAfterAFailure{1'000};
 // After passes that failed the pause doubles up to this; a wake ends it.
 constexpr std::chrono::milliseconds kLongestPause{30'000};
 
@@ -238,7 +240,7 @@ Status Reconciler::Stage(const Target& target, UpdateView& update) {
   return Failpoint("agent.staged");
 }
 
-Status Reconciler::SwitchEngines(UpdateView& update) {
+Status Reconciler::SwitchEngines(UpdateView& update, std::chrono::milliseconds patience) {
   const Stopwatch watch;
   island_.Look();
   metrics_.Took(AgentStage::kProbe, watch.Seconds());
@@ -246,7 +248,7 @@ Status Reconciler::SwitchEngines(UpdateView& update) {
   SKERRY_ASSIGN(std::optional<CheckpointState> present, Present());
   if (!present) return {};
   // Nobody moves the checkpoint from here on. Another agent may have done so just before.
-  SKERRY_ASSIGN(const ContentLock lock, ContentLock::Shared(directory, kPatienceWithWriters));
+  SKERRY_ASSIGN(const ContentLock lock, ContentLock::Shared(directory, patience));
   SKERRY_ASSIGN(present, Present());
   if (!present || !present->label.version) return {};
   SKERRY_ASSIGN(const RunId run, RunId::Parse(present->label.run));
@@ -306,7 +308,8 @@ Status Reconciler::Pass() {
   } else if (const Status staged = Stage(*target, update); !staged) {
     note(AgentStage::kStage, staged.error());
   }
-  if (const Status switched = SwitchEngines(update); !switched) note(AgentStage::kCommit, switched.error());
+  const Status switched = SwitchEngines(update, first ? kPatienceAfterAFailure : kPatienceWithWriters);
+  if (!switched) note(AgentStage::kCommit, switched.error());
   if (update.engines.engines > 0) NoteUpdate(update, watch.Seconds());
   ShowIsland();
   status_.Change([&](AgentStatus& now) {

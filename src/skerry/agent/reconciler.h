@@ -82,7 +82,8 @@ class Reconciler {
   Status Stage(const Target& target, UpdateView& update);
   Status StageFromBoard(const Target& target, UpdateView& update);
   Result<bool> StageFromUndoLog(const Target& target, const CheckpointState& present, UpdateView& update);
-  Status SwitchEngines(UpdateView& update);
+  // `patience`: with whoever writes to the checkpoint.
+  Status SwitchEngines(UpdateView& update, std::chrono::milliseconds patience);
   void NoteFailure(AgentStage stage, const Error& error);
   void NoteUpdate(UpdateView update, double seconds);
   void ShowIsland();
