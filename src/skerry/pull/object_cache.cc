@@ -44,7 +44,7 @@ Result<ObjectCache> ObjectCache::Open(Path directory, uint64_t bound, const Cloc
   ObjectCache cache(std::move(directory), bound, clock);
   cache.SweepStale();
   // The bound may have been lowered since. What is in use stays for now.
-  SKERRY_ASSIGN(const FileLock lock, FileLock::Acquire(cache.directory_ / "lock"));
+  SKERRY_ASSIGN(const FileLock lock, cache.LockNames());
   SKERRY_ASSIGN(Content content, cache.Look());
   for (const Entry& entry : content.removable) {
     if (content.bytes <= bound) break;
@@ -96,15 +96,17 @@ Result<uint64_t> ObjectCache::ToRemove(const Content& content, uint64_t bytes) c
   return std::max(over_bound, free < bytes ? bytes - free : 0);
 }
 
+Result<FileLock> ObjectCache::LockNames() const { return FileLock::Acquire(directory_ / "lock"); }
+
 Status ObjectCache::CheckRoom(uint64_t bytes) const {
-  SKERRY_ASSIGN(const FileLock lock, FileLock::Acquire(directory_ / "lock"));
+  SKERRY_ASSIGN(const FileLock lock, LockNames());
   SKERRY_ASSIGN(const Content content, Look());
   SKERRY_TRY(ToRemove(content, bytes));
   return {};
 }
 
 Result<FileLock> ObjectCache::MakeRoom(const ObjectRef& object, uint64_t present) const {
-  SKERRY_ASSIGN(FileLock lock, FileLock::Acquire(directory_ / "lock"));
+  SKERRY_ASSIGN(FileLock lock, LockNames());
   SKERRY_ASSIGN(const Content content, Look(PathOf(object).string() + ".part"));
   SKERRY_ASSIGN(uint64_t to_remove, ToRemove(content, object.size - std::min(object.size, present)));
   for (const Entry& entry : content.removable) {

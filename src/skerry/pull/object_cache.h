@@ -39,6 +39,8 @@ class ObjectCache {
   // until the rest is within the bound and free on the disk. Nothing is removed where that can't be reached. Until the
   // lock is dropped nobody else takes the room: the caller gives its .part file the full length first.
   Result<FileLock> MakeRoom(const ObjectRef& object, uint64_t present) const;
+  // Held while a file of the folder gets another name: who lists the folder meanwhile might miss it under both.
+  Result<FileLock> LockNames() const;
   // Says that the object was used.
   void Touch(const ObjectRef& object) const;
 

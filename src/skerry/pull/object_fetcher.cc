@@ -51,6 +51,7 @@ ObjectFetcher::ObjectFetcher(const Board& board, std::vector<Wanted> wanted, con
     item->index = items_.size();
     item->path = cache_ == nullptr ? std::move(one.path) : cache_->PathOf(one.object);
     item->object = std::move(one.object);
+    all_bytes_ += item->object.size;
     items_.push_back(std::move(item));
   }
   const auto most = static_cast<uint64_t>(std::clamp(options_.parallel, 1, kMostParallel));
@@ -127,6 +128,8 @@ Result<FetchedObject> ObjectFetcher::Take(size_t index, Progress& progress) {
 bool ObjectFetcher::MayOpen(size_t index) const {
   if (index < wanted_) return true;
   if (items_[index]->postponed) return false;
+  // In a cache that can't hold all of them, what comes ahead would take the place of what is needed first.
+  if (cache_ != nullptr && all_bytes_ > cache_->bound()) return false;
   const uint64_t size = items_[index]->object.size;
   uint64_t bytes = size, objects = 1;
   for (size_t i = wanted_; i < index; ++i, ++objects) bytes += items_[i]->object.size;
@@ -296,7 +299,12 @@ Status ObjectFetcher::Hash(Item& item, Bytes& buffer) {
 Status ObjectFetcher::Finish(Item& item) {
   const Digest digest = item.hash.Finish();
   if (digest == item.object.sha256) {
+    std::optional<FileLock> names;
+    if (cache_ != nullptr) {
+      SKERRY_ASSIGN(names, cache_->LockNames());
+    }
     SKERRY_ASSIGN(PinnedFile file, item.part->Finish());
+    names.reset();
     if (cache_ != nullptr) {
       SKERRY_TRY(file.Downgrade(item.path));
       cache_->Touch(item.object);

@@ -35,8 +35,9 @@ struct FetchedObject {
 // Fetches objects in the order in which they were given, on FetchOptions::parallel threads: each takes the next range
 // of the first object that has one left, so an object that is needed sooner never waits for one that is needed later.
 // Ranges are at most kMostRangeBytes, and all buffers together kMostBufferBytes (more than that many threads get
-// kLeastRangeBytes each). With one thread, Take does the work. The methods belong to one thread; the destructor waits
-// for the ranges that are under way, and leaves .part files for the next time.
+// kLeastRangeBytes each). Nothing comes ahead into a cache whose bound is less than all of the objects. With one
+// thread, Take does the work. The methods belong to one thread; the destructor waits for the ranges that are under way,
+// and leaves .part files for the next time.
 class ObjectFetcher {
  public:
   static constexpr uint64_t kMostBufferBytes = 8 << 20;
@@ -85,6 +86,7 @@ class ObjectFetcher {
   const Board& board_;
   FetchOptions options_;
   const AheadLimits ahead_;
+  uint64_t all_bytes_ = 0;  // of all items
   ObjectCache* const cache_;
   int parallel_ = 1;  // threads that read, the caller's where it is one
   uint64_t range_bytes_ = 0;
