@@ -1,6 +1,6 @@
 """What staging costs a running stream: token latency of a vLLM server while its agent stages versions, beside idle.
 
-    python bench/agent_staging.py SKERRY CHAIN --vllm-python V/bin/python [--rate MB/s] [--seconds 60]
+    python bench/agent_staging.py SKERRY CHAIN --vllm-python V/bin/python [--rate MB/s] [--rounds 3] [--tokens 400]
 
 CHAIN holds v000, v001, … of a model that vLLM can serve. They are published first; then the agent is told to go forward and
 back over them without a pause, while one request streams tokens. Engine and agent share the machine's cores. Prints the
@@ -44,6 +44,20 @@ class Agent:
         command = [skerry, "agent", "--board", board, "--run", "r", "--state", state, "--listen", "127.0.0.1:0", "--follow", "0"]
         command += ["--engine", f"vllm=http://127.0.0.1:{port}", "--poll", "100", "--stage-rate", str(rate), "--scrub-rate", "0"]
         self.process = subprocess.Popen(list(map(str, command)), stderr=subprocess.DEVNULL)
+        self.wait_for(0)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        self.process.wait()
+
+    def wait_for(self, version):
+        while self.status().get("version") != version:
+            if self.process.poll() is not None:
+                sys.exit("agent_staging: the agent has ended")
+            time.sleep(0.02)
 
     def status(self):
         ran = subprocess.run([self.skerry, "status", "--state", self.state, "--json"], capture_output=True, text=True)
@@ -51,8 +65,7 @@ class Agent:
 
     def go_to(self, version):
         subprocess.run([self.skerry, "agent", "follow", str(version), "--state", self.state], check=True, capture_output=True)
-        while self.status().get("version") != version:
-            time.sleep(0.02)
+        self.wait_for(version)
 
 
 def keep_staging(agent, last, stop, work):
@@ -80,9 +93,10 @@ def main():
         run("init", work / "b", "--run", "r", "--base", versions[0])
         for version in versions[1:]:
             run("publish", work / "b", version, "--run", "r", "--state", work / "s")
-        with Server(options.vllm_python, str(versions[0]), work / "vllm.log") as server:
-            agent = Agent(options.skerry, work / "b", work / "state", server.port, options.rate)
-            agent.go_to(0)
+        with (
+            Server(options.vllm_python, str(versions[0]), work / "vllm.log") as server,
+            Agent(options.skerry, work / "b", work / "state", server.port, options.rate) as agent,
+        ):
             idle, staging, moves = [], [], []
             gaps_of_a_stream(server, 50)
             for _ in range(options.rounds):
@@ -93,8 +107,6 @@ def main():
                 staging += gaps_of_a_stream(server, options.tokens)
                 stop.set()
                 thread.join()
-            agent.process.terminate()
-            agent.process.wait()
     for name, gaps in (("idle", idle), ("staging", staging)):
         cut = statistics.quantiles(gaps, n=10)
         print(f"{name:8} p50 {cut[4] * 1000:6.1f} ms  p90 {cut[8] * 1000:6.1f} ms  ({len(gaps)} tokens)")

@@ -21,10 +21,21 @@ def pytest_configure(config):
     """Temporary files go to memory where the machine has enough of it: the tests make the program sync files thousands
     of times. A given --basetemp wins."""
     usable = MEMORY.is_dir() and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free >= MEMORY_NEEDED
+    config.addinivalue_line("markers", "slow: takes minutes; runs only with -m slow")
     config.skerry_temporary = None
     if config.option.basetemp is None and usable:
         config.skerry_temporary = tempfile.mkdtemp(prefix="skerry-tests-", dir=MEMORY)
         config.option.basetemp = config.skerry_temporary
+
+
+def pytest_collection_modifyitems(config, items):
+    """Without -m, what is slow is left out."""
+    if config.option.markexpr:
+        return
+    slow = [item for item in items if item.get_closest_marker("slow")]
+    if slow:
+        config.hook.pytest_deselected(items=slow)
+        items[:] = [item for item in items if item not in slow]
 
 
 def pytest_sessionfinish(session, exitstatus):

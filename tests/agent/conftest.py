@@ -17,20 +17,6 @@ from trainer import Models, Trainer  # noqa: E402
 VERSIONS = 100  # of run r
 
 
-def pytest_configure(config):
-    config.addinivalue_line("markers", "slow: takes minutes; runs only with -m slow")
-
-
-def pytest_collection_modifyitems(config, items):
-    """Without -m, what is slow is left out."""
-    if config.option.markexpr:
-        return
-    slow = [item for item in items if item.get_closest_marker("slow")]
-    if slow:
-        config.hook.pytest_deselected(items=slow)
-        items[:] = [item for item in items if item not in slow]
-
-
 @pytest.fixture(scope="session")
 def models(tmp_path_factory):
     return Models(tmp_path_factory.mktemp("models"))

@@ -14,20 +14,6 @@ from fake_s3 import FakeS3  # noqa: E402
 from s3_board import S3Board  # noqa: E402
 
 
-def pytest_configure(config):
-    config.addinivalue_line("markers", "slow: takes minutes; runs only with -m slow")
-
-
-def pytest_collection_modifyitems(config, items):
-    """Without -m, what is slow is left out."""
-    if config.option.markexpr:
-        return
-    slow = [item for item in items if item.get_closest_marker("slow")]
-    if slow:
-        config.hook.pytest_deselected(items=slow)
-        items[:] = [item for item in items if item not in slow]
-
-
 def _session_server(kind, tmp_path_factory):
     with kind(tmp_path_factory.mktemp("servers") / kind.__name__.lower()) as server:
         yield server

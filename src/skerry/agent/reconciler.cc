@@ -78,8 +78,8 @@ void Reconciler::Stop() {
 }
 
 void Reconciler::NoteDamage(const Error& error) {
+  if (damaged_.exchange(true)) return;
   NoteFailure(AgentStage::kScrub, error);
-  damaged_ = true;
   Wake();
 }
 
@@ -191,11 +191,13 @@ Status Reconciler::StageFromBoard(const Target& target, UpdateView& update) {
   };
   PacedProgress progress(options_.stage_bytes_per_second);
   Result<CatchUpReceipt> caught = Fail(Code::kInvalid, "not tried");
+  if (refused_base_ && refused_base_->run == target.policy.run) return tl::unexpected<Error>(refused_base_->error);
   RunInBackground([&] {
     if (!options_.base.empty()) {
       const Status seeded = SeedCheckpoint(*board_, target.policy.run, options_.base, options_.state.Checkpoint(),
                                            options.threads, progress);
       if (!seeded) {
+        if (seeded.error().code == Code::kMismatch) refused_base_ = {target.policy.run, seeded.error()};
         caught = tl::unexpected<Error>(seeded.error());
         return;
       }
@@ -205,7 +207,7 @@ Status Reconciler::StageFromBoard(const Target& target, UpdateView& update) {
   if (!caught) return tl::unexpected<Error>(std::move(caught).error());
   if (!caught->healed.empty()) LogWarning("the checkpoint was damaged and has been rebuilt: {}", caught->healed);
   if (!caught->replaced.empty()) LogWarning("the checkpoint was {} and has been replaced", caught->replaced);
-  damaged_ = false;
+  if (options.rebuild) damaged_ = false;
   update.how = caught->anchor ? "anchor" : "patches";
   update.from = caught->from;
   update.patches = caught->patches;
@@ -297,9 +299,11 @@ Status Reconciler::Pass() {
   const Stopwatch watch;
   UpdateView update;
   std::optional<Error> first;
+  // What fails after it is often its consequence, and must not hide it.
   const auto note = [&](AgentStage stage, const Error& error) {
+    if (first) return metrics_.Failed(stage, error.code);
     NoteFailure(stage, error);
-    if (!first) first = error;
+    first = error;
   };
   ShowPhase(Phase::kPlanning);
   const auto target = Look();

@@ -63,8 +63,10 @@ class Reconciler {
   // A pass begins at once, or right after the one that runs: the board has news, or somebody thinks so.
   void Wake();
 
-  // The canonical checkpoint's bytes are not what its state says. The next pass builds it anew from the board.
+  // The canonical checkpoint's bytes are not what its state says. The next passes build it anew from the board, until
+  // it is done; meanwhile more of the same is not noted.
   void NoteDamage(const Error& error);
+  bool damaged() const { return damaged_; }
 
   // From the next pass on, for all agents of this state directory, also after a restart.
   Status SetPolicy(const Policy& policy);
@@ -73,6 +75,11 @@ class Reconciler {
   Result<Policy> CurrentPolicy() const;
 
  private:
+  // A base that is not version 0 of the run: it is not copied and digested again at every pass.
+  struct RefusedBase {
+    RunId run;
+    Error error;
+  };
   struct Target {
     Policy policy;
     Version version;
@@ -99,7 +106,8 @@ class Reconciler {
   const Clock& clock_;
   std::optional<Board> board_;
   std::map<std::string, uint64_t> restarts_;  // of each engine, as far as the metrics know
-  std::optional<Version> live_;               // version that the engines served after the last switch, for the metrics
+  std::optional<RefusedBase> refused_base_;
+  std::optional<Version> live_;  // version that the engines served after the last switch, for the metrics
 
   std::mutex mutex_;
   std::condition_variable woken_;

@@ -30,6 +30,7 @@ void ScrubLoop::Work(StateDirectory state, uint64_t bytes_per_second) {
   ScrubPace pace(bytes_per_second);
   std::unique_lock lock(mutex_);
   while (!stopped_.wait_for(lock, kStep, [&] { return stop_; })) {
+    if (reconciler_.damaged()) continue;  // what is known is being mended
     lock.unlock();
     const auto step = scrubber.ScrubSome(pace.Due(std::chrono::steady_clock::now()));
     if (step) {

@@ -3,13 +3,16 @@
 #include <algorithm>
 
 #include "skerry/apply/anchor_build.h"
+#include "skerry/apply/beside.h"
 #include "skerry/apply/canonical_checkpoint.h"
+#include "skerry/apply/check_side_files.h"
 #include "skerry/apply/content_lock.h"
 #include "skerry/apply/journal.h"
 #include "skerry/apply/rebuild.h"
 #include "skerry/apply/route_patches.h"
 #include "skerry/base/clock.h"
 #include "skerry/base/failpoint.h"
+#include "skerry/board/forebears.h"
 #include "skerry/board/lease.h"
 #include "skerry/pull/object_cache.h"
 #include "skerry/pull/route.h"
@@ -18,15 +21,10 @@ namespace skerry {
 namespace {
 
 constexpr std::chrono::milliseconds kPatienceBeforeReplanning{5000};
-constexpr int kMostGenerations = 64;  // of forks
 // From so many bytes on a route takes long enough to be worth a lease.
 constexpr uint64_t kLeaseBytes = 256 << 20;
 // An object with a wrong SHA-256 may be due to what an earlier call left.
 constexpr int kFetchAttempts = 2;
-
-Path Beside(const Path& directory, std::string_view what) {
-  return directory.parent_path() / fmt::format(".{}.{}", directory.filename().string(), what);
-}
 
 class Walk {
  public:
@@ -64,7 +62,6 @@ class Walk {
     return {.patience = patience_, .parallel = options_.fetch_parallel, .attempts = kFetchAttempts};
   }
   ObjectCache* cache() { return cache_ ? &*cache_ : nullptr; }
-  Status CheckSideFiles(const Manifest& manifest, const Path& place) const;
   static VersionLabel LabelOf(const Manifest& manifest) { return {manifest.run.str(), manifest.version}; }
 
   const Board& board_;
@@ -82,14 +79,9 @@ class Walk {
 
 // Whether the run was forked from that one, directly or through others.
 bool Walk::IsForebear(const std::string& other) const {
-  RunId run = run_;
-  for (int generation = 0; generation < kMostGenerations; ++generation) {
-    const auto info = board_.ReadRun(run);
-    if (!info || !info->parent) return false;
-    run = info->parent->run;
-    if (run.str() == other) return true;
-  }
-  return false;
+  const auto forebears = ForebearsOf(board_, run_);
+  return forebears && std::any_of(forebears->begin(), forebears->end(),
+                                  [&](const RunId& forebear) { return forebear.str() == other; });
 }
 
 Result<bool> Walk::IsOurs(const VersionLabel& label) {
@@ -238,18 +230,6 @@ Status Walk::ReplaceByRebuild(const Patch& patch, const Manifest& to, const Path
   }
   SKERRY_TRY(RemoveTree(next));
   SKERRY_ASSIGN(canonical_, OpenAt(place));
-  return {};
-}
-
-Status Walk::CheckSideFiles(const Manifest& manifest, const Path& place) const {
-  for (const SideFile& file : manifest.side_files) {
-    const auto content = ReadFile(place / file.path, kMaxSideFileBytes);
-    if (!content || Sha256::Of(*content) != file.sha256) {
-      return Fail(Code::kCorrupt, "{}: {}, but version {} of run {} has SHA-256 {}", (place / file.path).string(),
-                  content ? "SHA-256 is " + Sha256::Of(*content).Short() : content.error().message, manifest.version,
-                  run_, file.sha256.Short());
-    }
-  }
   return {};
 }
 
@@ -413,10 +393,7 @@ Result<CatchUpReceipt> Walk::Run() {
 
 Result<CatchUpReceipt> CatchUp(const Board& board, const RunId& run, const Path& directory,
                                const CatchUpOptions& options, Progress& progress) {
-  // Absolute and without a trailing slash, so that "beside" means the parent directory.
-  Path absolute = std::filesystem::absolute(directory).lexically_normal();
-  if (!absolute.has_filename()) absolute = absolute.parent_path();
-  return Walk(board, run, std::move(absolute), options, progress).Run();
+  return Walk(board, run, NamedDirectory(directory), options, progress).Run();
 }
 
 }  // namespace skerry

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <thread>
 
+#include "skerry/apply/beside.h"
 #include "skerry/apply/journal.h"
 #include "skerry/base/failpoint.h"
 
@@ -36,18 +37,9 @@ Result<bool> TryFlock(const File& file, int operation) {
   return ErrnoFailure(errno, "lock", file.path());
 }
 
-// As catch_up.cc names what it keeps beside a directory.
-Path Named(const Path& directory) {
-  Path absolute = std::filesystem::absolute(directory).lexically_normal();
-  return absolute.has_filename() ? absolute : absolute.parent_path();
-}
-
 }  // namespace
 
-Path ContentLock::FileOf(const Path& directory) {
-  const Path named = Named(directory);
-  return named.parent_path() / fmt::format(".{}.content", named.filename().string());
-}
+Path ContentLock::FileOf(const Path& directory) { return Beside(directory, "content"); }
 
 Result<ContentLock> ContentLock::Take(File file, int operation, std::chrono::milliseconds patience) {
   const std::string_view what =

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "skerry/apply/beside.h"
 #include "skerry/apply/canonical_move.h"
 #include "skerry/apply/merged_steps.h"
 #include "skerry/base/clock.h"
@@ -46,12 +47,6 @@ Result<Part> ReadPart(const MergedSteps& steps, const MergedSteps::Window& windo
   SKERRY_ASSIGN(part.old, shards.Read(window.tensor, window.first_unit * unit, window.units * unit, part.scratch));
   part.moved = MovedBy(part.record.changes, part.old, window.first_unit * unit / 8);
   return part;
-}
-
-// As CatchUp names a directory: absolute, without a trailing slash.
-Path Named(const Path& directory) {
-  Path absolute = std::filesystem::absolute(directory).lexically_normal();
-  return absolute.has_filename() ? absolute : absolute.parent_path();
 }
 
 std::string Described(const std::vector<VersionMark>& versions) {
@@ -138,9 +133,8 @@ Status CanonicalCheckpoint::WriteUndone(const MergedSteps& steps, int threads, P
 
 Result<ApplyReceipt> RollBackCheckpoint(const Path& directory, const VersionLabel& target,
                                         const CanonicalOptions& options, int threads, Progress& progress) {
-  const Path named = Named(directory), state_directory = DefaultStateDirectory(named);
-  SKERRY_ASSIGN([[maybe_unused]] const FileLock lock,
-                FileLock::Acquire(named.parent_path() / fmt::format(".{}.lock", named.filename().string())));
+  const Path named = NamedDirectory(directory), state_directory = DefaultStateDirectory(named);
+  SKERRY_ASSIGN([[maybe_unused]] const FileLock lock, FileLock::Acquire(Beside(named, "lock")));
   SKERRY_ASSIGN(const std::optional<CheckpointState> state, ReadState(state_directory));
   if (!state && !JournalExists(state_directory)) {
     return Fail(Code::kNotFound, "{} holds no checkpoint with a state", named.string());

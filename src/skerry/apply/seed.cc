@@ -1,30 +1,27 @@
 #include "skerry/apply/seed.h"
 
+#include <set>
+
+#include "skerry/apply/beside.h"
 #include "skerry/apply/canonical_checkpoint.h"
+#include "skerry/apply/check_side_files.h"
 #include "skerry/base/failpoint.h"
+#include "skerry/board/forebears.h"
 
 namespace skerry {
 namespace {
 
-constexpr int kMostGenerations = 64;  // of forks
-
-Path Beside(const Path& directory, std::string_view what) {
-  return directory.parent_path() / fmt::format(".{}.{}", directory.filename().string(), what);
-}
-
 // Version 0 of the run or of one that it was forked from, directly or through others: the one with this model; of the
 // run itself where none has it.
 Result<Manifest> BaseManifest(const Board& board, const RunId& run, const Digest& model) {
-  std::optional<Manifest> own;
-  std::optional<RunId> at = run;
-  for (int generation = 0; at && generation < kMostGenerations; ++generation) {
-    SKERRY_ASSIGN(Manifest manifest, board.ReadManifest(*at, Version(0)));
+  SKERRY_ASSIGN(Manifest own, board.ReadManifest(run, Version(0)));
+  if (own.model == model) return own;
+  SKERRY_ASSIGN(const std::vector<RunId> forebears, ForebearsOf(board, run));
+  for (const RunId& forebear : forebears) {
+    SKERRY_ASSIGN(Manifest manifest, board.ReadManifest(forebear, Version(0)));
     if (manifest.model == model) return manifest;
-    if (!own) own = std::move(manifest);
-    SKERRY_ASSIGN(const RunInfo info, board.ReadRun(*at));
-    at = info.parent ? std::optional(info.parent->run) : std::nullopt;
   }
-  return *std::move(own);
+  return own;
 }
 
 Status CopyInto(const Checkpoint& base, const Path& place) {
@@ -39,14 +36,12 @@ Status CopyInto(const Checkpoint& base, const Path& place) {
   return {};
 }
 
-Status CheckSideFiles(const Manifest& manifest, const Path& place, const Path& base) {
-  for (const SideFile& file : manifest.side_files) {
-    const auto content = ReadFile(place / file.path, kMaxSideFileBytes);
-    if (!content || Sha256::Of(*content) != file.sha256) {
-      return Fail(Code::kMismatch, "{}: {}, but version {} of run {} has SHA-256 {}", (base / file.path).string(),
-                  content ? "SHA-256 is " + Sha256::Of(*content).Short() : content.error().message, manifest.version,
-                  manifest.run, file.sha256.Short());
-    }
+// A directory at hand may hold more than the version has, such as a tokenizer's older files.
+Status RemoveOtherSideFiles(const Manifest& manifest, const Checkpoint& base, const Path& place) {
+  std::set<std::string> named;
+  for (const SideFile& file : manifest.side_files) named.insert(file.path);
+  for (const SideFileInfo& file : base.side_files()) {
+    if (named.count(file.path) == 0) SKERRY_TRY(RemoveTree(place / file.path));
   }
   return {};
 }
@@ -77,7 +72,10 @@ Status SeedCheckpoint(const Board& board, const RunId& run, const Path& base, co
                   base.string(), run, copy.state().model.Short(), copy.state().layout.Short(), manifest.version,
                   manifest.run, manifest.model.Short(), manifest.layout.Short());
     }
-    SKERRY_TRY(CheckSideFiles(manifest, seeding, base));
+    if (const Status same = CheckSideFiles(manifest, seeding); !same) {
+      return Fail(Code::kMismatch, "{} is not the base of run {}: {}", base.string(), run, same.error().message);
+    }
+    SKERRY_TRY(RemoveOtherSideFiles(manifest, source, seeding));
     return copy.Relabel({manifest.run.str(), manifest.version});
   }();
   if (!proved) {

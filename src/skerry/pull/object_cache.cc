@@ -43,7 +43,7 @@ Result<ObjectCache> ObjectCache::Open(Path directory, uint64_t bound, const Cloc
   SKERRY_TRY(MakeDirectories(directory));
   ObjectCache cache(std::move(directory), bound, clock);
   cache.SweepStale();
-  // The bound may have been lowered since. What is in use stays for now.
+  // The bound may have been lowered since. What is in use is left to the next call.
   SKERRY_ASSIGN(const FileLock lock, cache.LockNames());
   SKERRY_ASSIGN(Content content, cache.Look());
   for (const Entry& entry : content.removable) {
