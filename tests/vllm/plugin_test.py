@@ -5,6 +5,7 @@ without the plugin starts on v4. The controls show that the comparison can fail.
 """
 
 import os
+import threading
 
 import checkpoints
 import pytest
@@ -47,6 +48,24 @@ def refuses_what_does_not_fit(server, base, directories, tmp_path):
     assert not commit["ok"] and "not prepared" in commit["error"]
     assert server.rpc("skerry_status")["label"] == f"v{LAST - 1}"
     assert server.answers() == before
+
+
+def answers_the_same_while_it_prepares(server, base, directories):
+    """Requests run all the while, and what was packed beside them is right."""
+    quiet, busy, done = server.answers(), [], threading.Event()
+
+    def ask():
+        while not done.is_set():
+            busy.append(server.answers())
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    for _ in range(3):
+        answer = server.prepare("x", f"v{LAST - 1}", directories[LAST], f"{base}-v{LAST}.positions")
+        assert answer["ok"] and answer["state"] == "prepared", answer
+    done.set()
+    asking.join()
+    assert busy and all(answer == quiet for answer in busy)
 
 
 def partial_checkpoint(directory, tmp_path):
@@ -97,6 +116,8 @@ def test_pushed_versions_answer_like_fresh_servers(case, models, python, tmp_pat
         assert server.answers() == booted
         assert server.rpc("skerry_status")["plan"]["reload"] == []
         for version in range(1, LAST + 1):
+            if version == LAST and case != "tied_in_place":
+                answers_the_same_while_it_prepares(server, base, directories)
             if version == LAST and case == "tied_in_place":
                 refuses_what_does_not_fit(server, base, directories, tmp_path)
             commit, verify = server.move(

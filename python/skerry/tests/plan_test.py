@@ -12,6 +12,10 @@ from skerry.vllm.layout import holds_checkpoint, packed_linear  # noqa: E402
 from skerry.vllm.plan import Box, Plan, Target, make_dimensions  # noqa: E402
 
 
+def wrong_columns(linear, target, checkpoint, columns):
+    return packing.wrong_columns(linear, packing.make_probe(target, checkpoint, columns), checkpoint)
+
+
 class Tensors:
     """A checkpoint in memory."""
 
@@ -93,10 +97,10 @@ def test_columns_are_read_back_through_the_product(tensors):
     module.cpu_linear = lambda x, weight, bias: torch.nn.functional.linear(x, packed)
     assert packed_linear(module)
     columns = torch.arange(8)
-    assert packing.probe_linear(module.cpu_linear, target, Tensors(q=q, k=k), columns) == 0
+    assert wrong_columns(module.cpu_linear, target, Tensors(q=q, k=k), columns) == 0
     packed[9, 2] += 1
     packed[0, 5] += 1
-    assert packing.probe_linear(module.cpu_linear, target, Tensors(q=q, k=k), columns) == 2
+    assert wrong_columns(module.cpu_linear, target, Tensors(q=q, k=k), columns) == 2
 
 
 def test_rows_with_infinite_elements_can_not_be_read_back_and_are_left_out(tensors):
@@ -105,9 +109,9 @@ def test_rows_with_infinite_elements_can_not_be_read_back_and_are_left_out(tenso
     target, full = fused(q, k)
     packed = full.clone()
     linear = lambda x, weight, bias: torch.nn.functional.linear(x, packed)  # noqa: E731
-    assert packing.probe_linear(linear, target, Tensors(q=q, k=k), torch.arange(8)) == 0
+    assert wrong_columns(linear, target, Tensors(q=q, k=k), torch.arange(8)) == 0
     packed[1, 1] += 1
-    assert packing.probe_linear(linear, target, Tensors(q=q, k=k), torch.arange(8)) == 1
+    assert wrong_columns(linear, target, Tensors(q=q, k=k), torch.arange(8)) == 1
 
 
 def test_a_plain_product_is_not_packed():

@@ -8,6 +8,8 @@ from skerry.vllm.replica import Replica
 
 
 class Fake:
+    slices = 1  # calls of prove that it takes
+
     def __init__(self, label, base, checkpoint, positions):
         self.label, self.base, self.checkpoint, self.whole = label, base, checkpoint, not positions
         self.seconds, self.retired, self.done = {}, [], []
@@ -19,6 +21,10 @@ class Fake:
 
     def prepare(self):
         self._act("prepare")
+
+    def prove(self, seconds):
+        self._act("prove")
+        return self.done.count("prove") >= self.slices
 
     def apply(self):
         self._act("apply")
@@ -70,7 +76,7 @@ def test_an_update_goes_from_prepared_to_served_to_verified(replica):
 def test_the_same_label_prepared_again_is_applied_again(replica):
     load(replica, "r@1")
     load(replica, "r@1")
-    assert replica.update.done == ["prepare", "apply"]
+    assert replica.update.done == ["prepare", "prove", "apply"]
 
 
 def test_changes_to_other_weights_than_the_served_are_refused_with_both_labels(replica):
@@ -90,6 +96,38 @@ def test_a_failed_preparation_is_told_and_harmless(replica):
     assert not answer["ok"] and "no prepare" in answer["error"] and answer["state"] == "failed"
     assert not replica.commit("r@2")["ok"]
     assert replica.status()["label"] == "r@1" and replica.commit("r@1")["ok"]
+
+
+def test_what_was_made_is_proved_by_the_calls_of_the_workers_own_thread():
+    threads = []
+
+    class Packed(Fake):
+        slices = 3
+
+        def prepare(self):
+            threads.append(threading.current_thread())
+
+        def prove(self, seconds):
+            assert 0 < seconds < 0.1, "the engine waits meanwhile"
+            threads.append(threading.current_thread())
+            return super().prove(seconds)
+
+    replica = Replica(Packed, {})
+    assert prepare(replica, "r@1")["state"] == "preparing"
+    assert not replica.commit("r@1")["ok"], "not all of it has been read back"
+    assert replica.prepared("r@1")["state"] == "preparing"
+    assert replica.prepared("r@1")["state"] == "prepared"
+    assert replica.prepared("r@1")["state"] == "prepared" and len(threads) == 4
+    assert threads[0] is not threading.current_thread()
+    assert set(threads[1:]) == {threading.current_thread()}
+    assert replica.commit("r@1")["ok"]
+
+
+def test_a_packed_copy_that_is_wrong_is_told_and_harmless(replica):
+    load(replica, "r@1")
+    answer = prepare(replica, "r@2", checkpoint="prove")
+    assert not answer["ok"] and "no prove" in answer["error"] and answer["state"] == "failed"
+    assert not replica.commit("r@2")["ok"] and replica.status()["label"] == "r@1"
 
 
 def test_after_a_failed_switch_only_a_whole_load_leads_out(replica):

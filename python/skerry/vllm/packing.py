@@ -5,6 +5,7 @@ Making one costs as much as a load and needs its memory twice; exchanging it is 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from types import SimpleNamespace
 
 import torch
@@ -80,21 +81,38 @@ def exchange_linear(module: torch.nn.Module, new):
     return old
 
 
-def probe_linear(linear, target: Target, checkpoint, columns: torch.Tensor) -> int:
-    """Reads columns of the packed matrix back (as products with unit vectors, which are exact) and compares them.
+@dataclass
+class Probe:
+    """Columns of a matrix, to be read back from a packed copy as products with unit vectors.
 
-    Returns how many differ from the checkpoint. A sum of zeros and one value has no rounding; the sign of zero is lost.
+    Such products are exact: a sum of zeros and one value has no rounding (the sign of zero is lost).
     """
+
+    target: Target
+    units: torch.Tensor  # [columns, width]
+    want: torch.Tensor  # [columns, rows]
+
+
+def make_probe(target: Target, checkpoint, columns: torch.Tensor) -> Probe:
     rows, width = target.shape
     want = torch.zeros((len(columns), rows), dtype=target.dtype)
-    unit = torch.zeros((len(columns), width), dtype=target.dtype)
-    unit[torch.arange(len(columns)), columns] = 1
+    units = torch.zeros((len(columns), width), dtype=target.dtype)
+    units[torch.arange(len(columns)), columns] = 1
     for at, column in enumerate(columns.tolist()):
         for box in target.boxes:
             _gather_column(box, checkpoint.tensor(box.name).view(-1), column, width, want[at])
-    wrong = linear(unit, None, None) != want
+    return Probe(target, units, want)
+
+
+def wrong_columns(linear, probe: Probe, checkpoint) -> int:
+    """How many of the probe's columns the packed copy has not.
+
+    Only in the thread in which the engine computes: vLLM's oneDNN kernels share a scratchpad and caches of primitives
+    in the process, without a lock. A product beside the engine's would spoil both.
+    """
+    wrong = linear(probe.units, None, None) != probe.want
     if wrong.any():  # infinite elements, of which a product with zero is no number, spoil their rows
-        wrong &= build(target, checkpoint).isfinite().all(dim=1)
+        wrong &= build(probe.target, checkpoint).isfinite().all(dim=1)
     return int(wrong.any(dim=1).sum())
 
 

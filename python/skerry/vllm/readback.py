@@ -18,10 +18,10 @@ def _expect(update, target: Target, wrong: int, of: int, what: str) -> None:
         )
 
 
-def probe(update, target: Target, linear, name: str, columns: torch.Tensor) -> None:
-    """Reads columns of a packed copy of the target back."""
-    wrong = packing.probe_linear(linear, target, update.checkpoint, columns)
-    _expect(update, target, wrong, len(columns), f"columns read through {name}")
+def read_columns(update, probe: packing.Probe, linear, name: str) -> None:
+    """Reads columns of a packed copy back; in the thread in which the engine computes (see packing.wrong_columns)."""
+    wrong = packing.wrong_columns(linear, probe, update.checkpoint)
+    _expect(update, probe.target, wrong, len(probe.units), f"columns read through {name}")
 
 
 @torch.no_grad()
@@ -52,7 +52,7 @@ def _read_changes(update, counts: dict[str, int]) -> None:
         _expect(update, store.target, wrong, store.positions.numel(), "elements")
         counts["elements"] += store.positions.numel()
     for repack in update.repacks.values():
-        for name, identity in repack.identities.items():  # its columns were read back when it was made
+        for name, identity in repack.identities.items():  # its columns were read back before it was installed
             wrong = packing.identity(modules[name].cpu_linear) != identity
             _expect(update, repack.target, int(wrong), 1, f"packed copies of {name}")
             counts["columns"] += len(repack.columns)
@@ -83,6 +83,7 @@ def _read_whole(update, target: Target, counts: dict[str, int]) -> None:
             _expect(update, target, wrong, have.numel() * have.element_size(), "bytes")
             counts["elements"] += have.numel()
     columns = torch.linspace(0, target.shape[-1] - 1, min(packing.PROBES, target.shape[-1])).long().unique()
+    probe = packing.make_probe(target, checkpoint, columns) if layout.packed else None
     for name in layout.packed:
-        probe(update, target, modules[name].cpu_linear, name, columns)
+        read_columns(update, probe, modules[name].cpu_linear, name)
         counts["columns"] += len(columns)

@@ -2,7 +2,8 @@
 
 Every method answers with a dict that has "ok" and "error" and never raises, as an exception of a worker may end the
 engine. Methods are called one at a time, from the worker's own thread, between two steps of the engine; preparing
-runs in a thread of its own with a lower priority.
+runs in a thread of its own with a lower priority. What it made is proved in the worker's thread, a little with each
+call of prepared().
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
+PROOF_SECONDS = 0.01  # for which one call may hold up the engine while it serves
 UNCERTAIN = "?"  # the label after a commit that failed: any mixture of old and new weights
 
 
@@ -25,6 +27,7 @@ class Update(Protocol):
     retired: list
 
     def prepare(self) -> None: ...
+    def prove(self, seconds: float) -> bool: ...
     def apply(self) -> None: ...
     def verify(self) -> dict[str, int]: ...
     def facts(self) -> dict: ...
@@ -39,6 +42,7 @@ class Replica:
         self.label = ""
         self.update: Update | None = None  # prepared or committed last
         self.applied = False  # whether it was committed
+        self.proved = False  # whether all that was prepared has been read back
         self.stats: dict = {}
         self._generation = 0  # a preparation that a later one has replaced changes nothing
         self._preparing: tuple[str, threading.Thread] | None = None
@@ -53,7 +57,7 @@ class Replica:
         if self._failure:
             return "failed"
         if self.update and not self.applied:
-            return "prepared"
+            return "prepared" if self.proved else "preparing"
         return "uncertain" if self.label == UNCERTAIN else "idle"
 
     def _answer(self, error: str = "", **more) -> dict:
@@ -74,6 +78,7 @@ class Replica:
 
     def prepared(self, label: str) -> dict:
         with self._lock:
+            self._prove()
             state = self.state()
             if self._failure and self._failure[0] == label:
                 return self._answer(self._failure[1], state="failed", label=label, seconds=0.0)
@@ -83,6 +88,15 @@ class Replica:
                 return self._answer(error, state=state, label=current, seconds=0.0)
             seconds = sum(self.update.seconds.values()) if self.update and not self._preparing else 0.0
             return self._answer(state=state, label=label, seconds=seconds)
+
+    def _prove(self) -> None:
+        if self._preparing or not self.update or self.applied or self.proved:
+            return
+        try:
+            self.proved = self.update.prove(PROOF_SECONDS)
+        except BaseException as e:  # noqa: BLE001 - told to the caller
+            self._failure = (self.update.label, f"preparing {self.update.label!r}: {type(e).__name__}: {e}")
+            self.update = None
 
     # -- preparing ------------------------------------------------------------------------------------------------
 
@@ -99,7 +113,8 @@ class Replica:
         with self._lock:
             self._generation += 1
             before = self._preparing[1] if self._preparing else None
-            update, self.update, self._failure, self.applied = self.update, None, None, False
+            update, self.update, self._failure = self.update, None, None
+            self.applied = self.proved = False
             arguments = (self._generation, before, update, label, base, checkpoint, positions)
             thread = threading.Thread(target=self._run, args=arguments, name="skerry-prepare", daemon=True)
             self._preparing = (label, thread)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ from skerry.vllm import packing
 from skerry.vllm.checkpoint import Checkpoint, raw, read_positions
 from skerry.vllm.layout import INTEGERS, Kind, Layout, cpu_experts, live_tensor, packed_linear
 from skerry.vllm.plan import Plan, Target
-from skerry.vllm.readback import probe, read_back
+from skerry.vllm.readback import read_back, read_columns
 
 _SMALL = 1 << 32  # elements of a parameter up to which positions are 32 bits wide
 MEMORY_SHARE = 4  # of the free memory, a quarter may go into packed copies made ahead
@@ -47,6 +48,7 @@ class Repack:
 
     target: Target
     columns: torch.Tensor  # that are read back
+    probe: packing.Probe | None = None
     linears: dict[str, object] = field(default_factory=dict)
     identities: dict[str, int] = field(default_factory=dict)
     experts: torch.Tensor | None = None
@@ -61,7 +63,8 @@ def memory_limit() -> int:
 
 
 class Update:
-    """Made by prepare() in any thread; apply() and verify() run in the worker's own while the engine is paused."""
+    """Made by prepare() in any thread; prove() runs in the worker's own, between two steps of the engine; apply() and
+    verify() run there too, while it is paused."""
 
     def __init__(self, model: Model, label: str, base: str, checkpoint: str, positions: str):
         self.model, self.label, self.base = model, label, base
@@ -71,6 +74,7 @@ class Update:
         self.stores: list[Stores] = []
         self.repacks: dict[tuple[str, str], Repack] = {}
         self.reload: set[str] = set()  # checkpoint tensors, closed over modules
+        self.unproved: list[tuple[Repack, str]] = []  # packed copies that nobody has read back yet, by module
         self.retired: list[object] = []  # old packed copies
         self.seconds: dict[str, float] = {}
         self.touched = 0
@@ -184,11 +188,22 @@ class Update:
         full = packing.build(target, self.checkpoint)
         if layout.experts:
             repack.experts = packing.pack_experts(self.model.modules[target.module], target, full)
+        if layout.packed:
+            repack.probe = packing.make_probe(target, self.checkpoint, repack.columns)
         for module in layout.packed:
             linear = packing.pack_linear(full)
-            probe(self, target, linear, module, repack.columns)
             repack.linears[module], repack.identities[module] = linear, packing.identity(linear)
+            self.unproved.append((repack, module))
         repack.ready = True
+
+    @torch.no_grad()
+    def prove(self, seconds: float) -> bool:
+        """Reads packed copies back for about so long. True when all have been; raises where one is wrong."""
+        end = time.monotonic() + seconds
+        while self.unproved and time.monotonic() < end:
+            repack, module = self.unproved.pop()
+            read_columns(self, repack.probe, repack.linears[module], module)
+        return not self.unproved
 
     def facts(self) -> dict:
         return {
@@ -200,7 +215,7 @@ class Update:
         }
 
     def close(self) -> None:
-        self.stores, self.repacks, self.retired = [], {}, []
+        self.stores, self.repacks, self.unproved, self.retired = [], {}, [], []
         self.checkpoint.close()
 
     # -- in the pause ---------------------------------------------------------------------------------------------
@@ -220,6 +235,7 @@ class Update:
         for repack in self.repacks.values():
             if not repack.ready:
                 self._make(repack)
+                self.prove(math.inf)
             self._install(repack)
         self.seconds["exchange"] = time.monotonic() - started
         if self.whole or self.reload:

@@ -4,6 +4,7 @@
 
 #include "skerry/base/clock.h"
 #include "skerry/base/failpoint.h"
+#include "skerry/base/log.h"
 
 namespace skerry {
 
@@ -190,6 +191,8 @@ void Island::Prepare(std::vector<Member*>& members, const WeightUpdate& update, 
     return [&member](Engine& engine) -> Status {
       const Status prepared = engine.Prepare(member.update);
       if (prepared || !member.update.changes) return prepared;
+      LogWarning("{} gets the whole model: what changed could not be prepared: {}", member.name,
+                 prepared.error().message);
       member.update.changes.reset();
       return engine.Prepare(member.update);
     };
