@@ -36,7 +36,8 @@ PausePolicy PausePolicyOf(const std::string& name) {
 
 Status Run(const Arguments& args, const CommonOptions& common) {
   if (args.log == "json") SetLogFormat(LogFormat::kJson);
-  AgentOptions options{.version = kProgramVersion};
+  AgentOptions options;
+  options.version = kProgramVersion;
   SKERRY_ASSIGN(const RunId run, RunId::Parse(args.run));
   SKERRY_ASSIGN(options.reconciler.policy, Policy::Parse(run, args.follow));
   SKERRY_ASSIGN(options.listen, ParseListenAddress(args.listen));
