@@ -16,10 +16,11 @@ struct Arguments {
   std::string board, run, state, base;
   std::string follow = "head", name = "agent", listen = "127.0.0.1:8089", pause = "in-place", kv = "flush",
               log = "text";
-  std::string admin_token_file, user_token_file, engine_token_file;
-  std::vector<std::string> engines, trust_keys;
+  std::string admin_token_file, user_token_file, engine_token_file, access_log;
+  std::vector<std::string> engines, upstreams, trust_keys;
   std::optional<uint64_t> poll = 1000, undo = 8, cache = 1000, stage_rate = 0, scrub_rate = 20, load_timeout = 600,
-                          drain_timeout = 60;
+                          drain_timeout = 60, max_body = 64, max_connections = 20'000, engine_timeout = 3600,
+                          grace = 10;
 };
 
 std::string Missing(const Arguments& args) {
@@ -58,7 +59,15 @@ Status Run(const Arguments& args, const CommonOptions& common) {
   options.engine.timeouts.load = std::chrono::seconds(*args.load_timeout);
   options.engine.timeouts.drain = std::chrono::seconds(*args.drain_timeout);
   options.island.pause = PausePolicyOf(args.pause);
-  options.island.cache = args.kv == "keep" ? CachePolicy::kKeep : CachePolicy::kFlush;
+  options.island.drain = options.engine.timeouts.drain;
+  options.island.cache = args.kv == "flush" ? CachePolicy::kFlush : CachePolicy::kKeep;
+  options.namespaces = args.kv == "namespace";
+  options.upstreams = args.upstreams;
+  options.max_body = *args.max_body * kMega;
+  options.max_connections = *args.max_connections;
+  options.engine_timeout = std::chrono::seconds(*args.engine_timeout);
+  options.grace = std::chrono::seconds(*args.grace);
+  options.access_log = args.access_log;
   options.scrub_bytes_per_second = *args.scrub_rate * kMega;
   if (!args.admin_token_file.empty()) {
     SKERRY_ASSIGN(options.tokens.admin, ReadTokenFile(args.admin_token_file));
@@ -164,11 +173,17 @@ void AddAgent(CommandLine& program) {
       .Option("--engine", args->engines,
               "vllm=URL, sglang=URL, exec=COMMAND, webhook=URL or none (default); several are switched together")
       .Option("--follow", args->follow, "head (default), head~K (at most K versions behind) or a version")
-      .Option("--listen", args->listen, "Address for status, metrics and orders (default 127.0.0.1:8089)")
+      .Option("--listen", args->listen,
+              "Address for requests, which are forwarded to the engines, status, metrics and orders (default "
+              "127.0.0.1:8089)")
+      .Option("--upstream", args->upstreams,
+              "http://HOST:PORT where the requests for an engine of kind none, exec or webhook go, in their order")
       .Option("--name", args->name, "Name among the agents that share a state directory (default: agent)")
       .Option("--base", args->base, "Checkpoint on this disk that is version 0: spares fetching it")
       .Choice("--pause", args->pause, {"in-place", "drain", "abort"}, "What becomes of running requests at a switch")
-      .Choice("--kv", args->kv, {"flush", "keep"}, "What becomes of caches that older weights filled")
+      .Choice("--kv", args->kv, {"flush", "namespace", "keep"},
+              "What becomes of caches that older weights filled: flush at each switch (default), namespace: divided by "
+              "version, for engines that are reached through the agent only")
       .Option("--poll", args->poll, "Milliseconds between looks at the board (default 1000)")
       .Option("--keep-undo", args->undo, "Versions to be able to go back without the board (default 8)")
       .Option("--cache", args->cache, "MB of fetched patches to keep (default 1000)")
@@ -181,6 +196,12 @@ void AddAgent(CommandLine& program) {
               "File with the token for orders (default: one is made, in the state directory)")
       .Option("--user-token-file", args->user_token_file, "File with a token that may only wake the agent")
       .Option("--engine-token-file", args->engine_token_file, "File with the token that the engines want")
+      .Option("--max-body", args->max_body, "MB that the body of a request may have (default 64)")
+      .Option("--max-connections", args->max_connections, "Connections of clients (default 20000)")
+      .Option("--engine-timeout", args->engine_timeout,
+              "Seconds that an engine may send nothing of an answer (default 3600)")
+      .Option("--grace", args->grace, "Seconds that running requests get when the agent is stopped (default 10)")
+      .Option("--access-log", args->access_log, "File for a line of JSON about each request")
       .Option("--trust-key", args->trust_keys, kTrustKeyHelp)
       .Choice("--log", args->log, {"text", "json"}, "Form of the log on standard error")
       .Check([args] { return Missing(*args); })

@@ -11,6 +11,7 @@ import board_files
 from agent_process import passes, wait_for
 from checkpoint_files import assert_same_files, flip_bit
 from stand_in import LONG_PROMPT, Request, StandIn
+from trainer import Trainer
 
 each_kind = pytest.mark.parametrize("kind", StandIn.KINDS)
 vllm = pytest.mark.parametrize("kind", ["vllm plugin", "vllm reload"])
@@ -72,6 +73,27 @@ def test_G5_a_late_joiner_begins_at_the_newest_anchor_and_says_what_it_cost(agen
     assert update["patches"] <= 100 - newest
     assert update["bytes_fetched"] == a.metrics()["skerry_update_fetched_bytes_sum"] > 0
     assert "r@100 is live on 1 of 1 engines (anchor): " in a.log and f"{update['bytes_fetched']} bytes" in a.log
+
+
+def test_G5_a_way_of_very_many_patches_is_gone_and_said_once(agent, models, tmp_path, assert_at):
+    """A publisher that leaves neither skips nor anchors. The agent's first passes fail on that way."""
+    many = 65
+    late = Trainer(models, tmp_path / "late" / "b").train(many + 1, "--anchor-tail", 0, forgetful=True)
+    late = late.copy(tmp_path / "b", many)
+    reached = 39
+    (damaged,) = objects_of(late, reached + 1)
+    flip_bit(damaged, damaged.stat().st_size // 2)
+    a = agent(late)
+    a.wait(lambda status: status["failure"] and status["failure"]["count"] >= 2)
+    flip_bit(damaged, damaged.stat().st_size // 2)
+    a.command("wake")
+    update = a.wait_for_version(many)["last_update"]
+    assert_at(a, late, many)
+    assert (update["how"], update["patches"]) == ("anchor", many - reached), "it goes on with what it had begun"
+    late.publish(many + 1)
+    a.wait_for_version(many + 1)
+    said = f"{many} patches lead to version {many} of run r"
+    assert a.log.count(said) == a.log.count("patches lead to") == 1, a.log
 
 
 def test_G12_a_version_that_stays_damaged_keeps_the_agent_degraded_at_the_old_one(agent, engine, trainer, assert_at):

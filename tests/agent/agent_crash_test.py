@@ -6,18 +6,14 @@ Without -m slow, each failpoint is killed at once, with a kind of engine and a d
 """
 
 import random
-import shutil
 import time
 import zlib
 
 import pytest
 
-import small_model
-from agent_process import Agent, wait_for
-from checkpoint_files import files_of, write_checkpoint
+from agent_process import wait_for
 from failpoints import OF_AGENTS, STEPS
-from operations import only_recover
-from program import KILLED, skerry
+from program import KILLED
 from stand_in import StandIn
 
 SEEDS = 3
@@ -39,7 +35,6 @@ CASES = [
     *(("from a base", name) for name in FROM_A_BASE),
     *(("from an anchor", name) for name in FROM_AN_ANCHOR),
 ]
-KEEP = ("--keep-undo", 4)
 START = 12
 
 
@@ -47,104 +42,6 @@ def seeds_of(case):
     """In the quick run one of them."""
     quick = zlib.crc32("/".join(case).encode()) % SEEDS
     return [pytest.param(*case, seed, marks=[] if seed == quick else pytest.mark.slow) for seed in range(SEEDS)]
-
-
-class Island:
-    """State and engine that live through many agents."""
-
-    def __init__(self, directory, trainer, kind, foreign_patch):
-        self.directory, self.trainer, self.foreign_patch = directory, trainer, foreign_patch
-        self.engine = StandIn(kind, trainer.path(0))
-        self.version = None
-        self.running = None
-
-    def begin(self, version, failpoints=None, options=()):
-        options = ("--follow", version, *KEEP, *options)
-        self.running = Agent(self.directory / "state", self.trainer.board, self.engine, options=options,
-                             failpoints=failpoints)  # fmt: skip
-        return self.running
-
-    def end(self):
-        if self.running:
-            self.running.kill()
-            self.running.process.stdout.close()
-
-    def close(self):
-        self.end()
-        self.engine.close()
-
-    def go_to(self, version, options=()):
-        """Without an accident, watched all the while."""
-        agent = self.begin(version, options=options)
-
-        def there():
-            before = self.engine.serves()
-            status = agent.status()
-            self.assert_honest(status, before)
-            return status["serves"] == f"r@{version}" and status["phase"] == "waiting" and status["ready"]
-
-        wait_for(there, lambda: f"version {version}\n{agent.log}")
-        self.assert_exactly(version)
-        self.version = version
-        self.end()
-
-    def assert_honest(self, status, before):
-        """Who is said to be in rotation serves what is said. `before`: what it served before the status was asked for;
-        in the middle of a switch the status is that of before the switch."""
-        (engine,) = status["engines"] or [{"in_rotation": False}]
-        if engine["in_rotation"] and status["phase"] != "switching":
-            claimed = self.trainer.digest(int(engine["serves"].split("@")[1]))
-            assert claimed in (before, self.engine.serves()), f"{engine['serves']} is claimed, but not served"
-
-    def assert_exactly(self, version):
-        assert files_of(self.directory / "state" / "checkpoint") == self.trainer.files(version)
-        assert self.engine.serves() == self.trainer.digest(version)
-        assert not self.engine.paused
-
-    def assert_old_or_new(self, old, new):
-        """Of a copy, whose recovery ends by a patch that does not fit. Each version on the way is a move of its own."""
-        checkpoint = self.directory / "state" / "checkpoint"
-        if not checkpoint.exists():
-            assert old is None, "the old version has vanished"
-            return
-        copy = self.directory / "copy"
-        shutil.copytree(checkpoint, copy)
-        only_recover(copy, self)
-        passed = range(0, new + 1) if old is None else range(min(old, new), max(old, new) + 1)
-        there = files_of(copy)
-        assert any(there == self.trainer.files(version) for version in passed), there
-        shutil.rmtree(copy)
-
-    @property
-    def patch(self):
-        return {"foreign": self.foreign_patch}
-
-
-@pytest.fixture(scope="module")
-def foreign_patch(models, tmp_path_factory):
-    directory = tmp_path_factory.mktemp("foreign")
-    pair = [write_checkpoint(directory / f"{n}", small_model.tensors(n), 2) for n in (150, 151)]
-    for path in pair:
-        shutil.copytree(models.path(0), path, dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.safetensors"))
-    skerry("diff", *pair, "-o", directory / "p")
-    return directory / "p"
-
-
-@pytest.fixture(scope="module")
-def islands(trained, foreign_patch, tmp_path_factory):
-    """islands(kind): the island that the tests before have left; after a failure a new one."""
-    trainer, there = trained[0], {}
-
-    def of(kind, fresh=False):
-        if (fresh or kind not in there) and kind in there:
-            there.pop(kind).close()
-        if kind not in there:
-            there[kind] = Island(tmp_path_factory.mktemp("island"), trainer, kind, foreign_patch)
-        return there[kind]
-
-    yield of
-    for island in there.values():
-        island.close()
 
 
 def way(island, kind_of_way, seed):

@@ -237,6 +237,37 @@ def test_the_scrubber_finds_a_byte_that_changed_and_the_checkpoint_is_rebuilt(fi
     assert_at(a, trainer, 4, e)
 
 
+@pytest.mark.parametrize("damage", ["changed", "removed"])
+def test_side_files_that_were_damaged_while_no_agent_was_there_are_found_by_the_versions_manifest(
+    damage, agent, engine, trainer, assert_at
+):
+    trainer.publish(2)
+    e = engine("vllm plugin")
+    a = agent(trainer, e)
+    a.wait_for_version(2)
+    a.terminate()
+    damaged = a.state / "checkpoint" / "tokenizer.json"
+    if damage == "changed":
+        flip_bit(damaged, 3)
+    else:
+        damaged.unlink()
+    a = agent(trainer, e, options=SCRUB)
+    status = a.wait(lambda status: status["scrub"]["mismatches"] > 0, "the mismatch")
+    assert (status["failure"]["stage"], status["failure"]["cause"]) == ("scrub", "corrupt")
+    assert str(damaged) in status["failure"]["message"]
+    wait_for(lambda: damaged.exists() and _same(a.state / "checkpoint", trainer.files(2)), "the checkpoint's repair")
+    a.wait_for_version(2)
+    assert_at(a, trainer, 2, e)
+    # What it learned of one version is not said of the next one, and what is not the version's is left alone.
+    for version in (3, 4):
+        trainer.publish(version)
+        a.wait_for_version(version)
+    (a.state / "checkpoint" / "notes.txt").write_text("mine")
+    rounds = a.status()["scrub"]["rounds"]
+    status = a.wait(lambda status: status["scrub"]["rounds"] > rounds + 1, "two rounds of the scrubber")
+    assert status["scrub"]["mismatches"] == 1 and not status["degraded"]
+
+
 def _same(directory, files):
     try:
         assert_same_files(directory, files)

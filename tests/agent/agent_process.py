@@ -67,6 +67,10 @@ class Agent:
     def ended(self):
         return self.process.poll() is not None
 
+    @property
+    def is_listening(self):
+        return " listens on " in self.log
+
     def kill(self):
         self.process.kill()
         return self.process.wait(PATIENCE)

@@ -1,6 +1,7 @@
 """Agents, engines and a trainer."""
 
 import contextlib
+import shutil
 import sys
 from pathlib import Path
 
@@ -9,10 +10,13 @@ import pytest
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), *(str(HERE.parent / folder) for folder in ("faults", "s3"))]
 
+import small_model  # noqa: E402
 from agent_process import agents  # noqa: E402
-from checkpoint_files import assert_same_files  # noqa: E402
+from checkpoint_files import assert_same_files, write_checkpoint  # noqa: E402
+from program import skerry  # noqa: E402
 from stand_in import StandIn  # noqa: E402
 from trainer import Models, Trainer  # noqa: E402
+from watched_island import Island  # noqa: E402
 
 VERSIONS = 100  # of run r
 
@@ -64,6 +68,34 @@ def engine(models):
             return made
 
         yield started
+
+
+@pytest.fixture(scope="session")
+def foreign_patch(models, tmp_path_factory):
+    """One that no version of run r can take."""
+    directory = tmp_path_factory.mktemp("foreign")
+    pair = [write_checkpoint(directory / f"{n}", small_model.tensors(n), 2) for n in (150, 151)]
+    for path in pair:
+        shutil.copytree(models.path(0), path, dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.safetensors"))
+    skerry("diff", *pair, "-o", directory / "p")
+    return directory / "p"
+
+
+@pytest.fixture(scope="module")
+def islands(trained, foreign_patch, tmp_path_factory):
+    """islands(kind): the island that the tests before have left; after a failure a new one."""
+    trainer, there = trained[0], {}
+
+    def of(kind, fresh=False):
+        if (fresh or kind not in there) and kind in there:
+            there.pop(kind).close()
+        if kind not in there:
+            there[kind] = Island(tmp_path_factory.mktemp("island"), trainer, kind, foreign_patch)
+        return there[kind]
+
+    yield of
+    for island in there.values():
+        island.close()
 
 
 @pytest.fixture

@@ -16,6 +16,8 @@ CONFIG = '{"architectures": ["TestLM"], "tie_word_embeddings": false}'
 class Models:
     """Versions of the small model as directories, each made when it is asked for first."""
 
+    shards = 2
+
     def __init__(self, directory):
         self.directory = directory
         self._files, self._digests = {}, {}
@@ -24,8 +26,11 @@ class Models:
         path = self.directory / f"v{number:03d}"
         if not path.exists():
             side_files = small_model.side_files(number) | {"config.json": CONFIG}
-            write_checkpoint(path, small_model.tensors(number), 2, side_files)
+            write_checkpoint(path, self.tensors(number), self.shards, side_files)
         return path
+
+    def tensors(self, number):
+        return small_model.tensors(number)
 
     def files(self, number):
         if number not in self._files:
@@ -60,14 +65,16 @@ class Trainer:
     def digest(self, version):
         return self.models.digest(self.first + version)
 
-    def train(self, upto):
-        """Publishes version 0 … `upto`."""
+    def train(self, upto, *options, forgetful=False):
+        """Publishes version 0 … `upto`. `forgetful`: what skips are made of is lost each time, so there are none."""
         state = self.board.parent / f"{self.run}.publisher"
         for version in range(upto + 1):
             if version == 0:
                 skerry("init", self.board, "--run", self.run, "--base", self.path(0))
             else:
-                skerry("publish", self.board, self.path(version), "--run", self.run, "--state", state)
+                skerry("publish", self.board, self.path(version), "--run", self.run, "--state", state, *options)
+            if forgetful:
+                shutil.rmtree(state / "undo", ignore_errors=True)
             self.heads.append(board_files.head_path(self.board, self.run).read_bytes())
         return self
 

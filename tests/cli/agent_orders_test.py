@@ -29,6 +29,8 @@ def test_an_agent_wants_to_know_what_it_is_for(missing):
         (["--listen", "127.0.0.1"], "127.0.0.1"),
         (["--engine", "trtllm=http://127.0.0.1:1"], "trtllm"),
         (["--engine", "none", "--engine", "none"], "none is named twice"),
+        (["--engine", "vllm=http://h:1", "--engine", "vllm=HTTP://a:b@H:1/"], "vllm http://h:1 is named twice"),
+        (["--engine", "sglang=http://h/", "--engine", "vllm=http://h:80"], "vllm http://h is named twice"),
         (["--admin-token-file", "nowhere"], "nowhere"),
     ],
 )

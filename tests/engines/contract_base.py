@@ -23,6 +23,7 @@ from urllib.parse import parse_qs, urlsplit
 
 # Tokens of a prompt that stand in one block of the prefix cache; a shorter prompt is not kept.
 BLOCK = 128
+LONGEST_SENDING = 2  # seconds
 GENERATION = ("/v1/completions", "/generate")
 
 
@@ -89,6 +90,7 @@ class Contract:
         self.model, self.token_seconds = Path(model), token_seconds
         self.lock = threading.Condition()
         self.faults, self.trace, self.starts, self.released, self.running = {}, [], 0, 0, 0
+        self.made = self.in_hand = 0  # tokens, and those of them that are not sent yet
         self.boot()
 
     def boot(self):
@@ -150,7 +152,14 @@ class Contract:
                     digest = self.served()
                     if resets != self.resets:  # the request's own blocks went too and are computed again
                         prefix, resets = digest, self.resets
-                yield f"w:{digest[:8]}" + (f"/p:{prefix[:8]}" if prefix != digest else "")
+                    self.made += 1
+                    self.in_hand += 1
+                try:
+                    yield f"w:{digest[:8]}" + (f"/p:{prefix[:8]}" if prefix != digest else "")
+                finally:  # it was sent
+                    with self.lock:
+                        self.in_hand -= 1
+                        self.lock.notify_all()
         finally:
             with self.lock:
                 self.running -= 1
@@ -158,6 +167,10 @@ class Contract:
 
     def draining(self):
         return False
+
+    def wait_for_tokens_in_hand(self):
+        """A pause is answered when the tokens that were made before it are sent, unless their clients take nothing."""
+        self.lock.wait_for(lambda: not self.in_hand, LONGEST_SENDING)
 
     def end_requests(self):
         self.epoch += 1

@@ -49,6 +49,7 @@ class SglangContract(Contract):
             self.end_requests()
             while self.running:
                 self.lock.wait()
+        self.wait_for_tokens_in_hand()
         return {"status": "ok", "message": "Generation paused successfully."}
 
     def go_on(self):

@@ -97,6 +97,7 @@ class VllmContract(Contract):
             self.lock.notify_all()
             while self.running and self.paused:
                 self.lock.wait()
+        self.wait_for_tokens_in_hand()
         return {"status": "paused"}
 
     def resume(self):

@@ -328,9 +328,36 @@ def changes():
     }
 
 
+def stamps():
+    """The size of the pieces, the place where the version changes, the answer's bytes."""
+    stream = 'event: x\ndata: {"a":{"b":1}}\n\n: ping\n\ndata: {}\nid: 1\n\ndata: [DONE]\n\n'
+    return {
+        "events": b"\2\40" + stream.encode(),
+        "crlf": b"\0\20" + stream.replace("\n", "\r\n").encode(),
+        "cr": b"\4\60" + b"\xef\xbb\xbf" + stream.replace("\n", "\r").encode(),
+        "several_lines": b'\1\10data: {"a":{}\ndata: }\n\ndata\n\ndata:{ } \n\ndata: {}',
+        "answer": b'\5\0 {"id":"x","choices":[{"text":"}"}] }\n',
+        "empty": b"\0\0{ }\n",
+    }
+
+
+def members():
+    salts = {"model": "m", "cache_salt": "a", "extra_key": ["b", None, ""], "weight_version": {"min_version": 7}}
+    spans = {"choices": [{"weight_versions": [{"version": "run@7", "start": 0, "end": 12}]}, {"weight_versions": None}]}
+    return {
+        "salts": json.dumps(salts).encode(),
+        "spans": json.dumps(spans).encode(),
+        "constraint": b'{"min_version":7,"exact_version":8,"wait":2.5}',
+        "names": rb' {"\u0061":1,"a":{},"\ud83d\udc0b":"\\","":"\"}","\/\b\f\n\r\t":[1,-2.5e3,true,null]} ',
+        "mark": b'\xef\xbb\xbf{"cache_salt":null,"cache_salt":3}',
+    }
+
+
 def main():
     shutil.rmtree(HERE / "corpus", ignore_errors=True)
-    for make in (safetensors, container, block, magnitude, stream, codec, kernel, classes, manifest, answers, request, changes):
+    targets = (safetensors, container, block, magnitude, stream, codec, kernel, classes, manifest, answers, request, changes,
+               stamps, members)  # fmt: skip
+    for make in targets:
         (HERE / "corpus" / make.__name__).mkdir(parents=True)
         for name, seed in make().items():
             (HERE / "corpus" / make.__name__ / name).write_bytes(seed)

@@ -11,21 +11,31 @@ constexpr uint64_t kMaxBody = 1024;
 
 // All requests of `bytes` as one text, when they come in pieces of `piece` bytes.
 std::string Requests(std::string_view bytes, size_t piece) {
-  IncomingRequest incoming(kMaxHeader, kMaxBody);
+  IncomingRequest incoming(kMaxHeader);
   std::string all;
+  uint64_t body = 0;
   while (true) {
     switch (incoming.Parse()) {
-      case IncomingRequest::Progress::kNeedsLeave: continue;
-      case IncomingRequest::Progress::kComplete: {
-        const bool keep = incoming.keep();
-        const ServerRequest request = incoming.Take();
-        FUZZ_CHECK(request.body.size() <= kMaxBody);
+      case IncomingRequest::Progress::kHead: {
+        const ServerRequest request = incoming.TakeHead();
+        incoming.LimitBody(kMaxBody);
         all += request.method + " " + request.path() + "\n";
         for (const auto& field : request.headers.fields()) all += field.name + ":" + field.value + "\n";
-        all += request.body + "\n";
-        if (!keep) return all;
+        body = 0;
         continue;
       }
+      case IncomingRequest::Progress::kNeedsLeave: continue;
+      case IncomingRequest::Progress::kBody:
+        FUZZ_CHECK(!incoming.piece().empty());
+        body += incoming.piece().size();
+        FUZZ_CHECK(body <= kMaxBody);
+        all += incoming.piece();
+        continue;
+      case IncomingRequest::Progress::kComplete:
+        all += "\n";
+        if (!incoming.framing().keep) return all;
+        incoming.Next();
+        continue;
       case IncomingRequest::Progress::kRefused: {
         const int status = incoming.refusal().status;
         FUZZ_CHECK(status >= 400 && status < 600 && !incoming.refusal().why.empty());

@@ -1,5 +1,7 @@
 #include "skerry/agent/agent.h"
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <csignal>
 #include <nlohmann/json.hpp>
@@ -8,13 +10,18 @@
 #include "skerry/agent/instance_lock.h"
 #include "skerry/agent/scrub_loop.h"
 #include "skerry/base/log.h"
+#include "skerry/metrics/proxy_metrics.h"
+#include "skerry/proxy/proxy.h"
 
 namespace skerry {
 namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kGraceOfRequests{2'000};
+// Of a client that takes nothing of its answer.
+constexpr milliseconds kClientPatience{60'000};
+// Descriptors that the agent needs besides two for each connection.
+constexpr uint64_t kOtherDescriptors = 256;
 constexpr uint64_t kMaxContactBytes = 64 << 10;
 
 Path ContactPath(const StateDirectory& state, const std::string& name) { return state.Agent(name) / "contact.json"; }
@@ -61,12 +68,53 @@ Result<std::vector<std::unique_ptr<Engine>>> MakeEngines(const AgentOptions& opt
   for (size_t i = 0; i < options.engines.size(); ++i) {
     const auto before = options.engines.begin() + static_cast<ptrdiff_t>(i);
     SKERRY_ASSIGN(auto engine, MakeEngine(*before, options.engine));
-    if (std::find(options.engines.begin(), before, *before) != before) {
+    const auto same = [&](const std::string& other) { return EngineIdentity(other) == EngineIdentity(*before); };
+    if (std::find_if(options.engines.begin(), before, same) != before) {
       return Fail(Code::kInvalid, "{} is named twice", engine->Describe());
     }
     engines.push_back(std::move(engine));
   }
   return engines;
+}
+
+// Where each engine's requests go.
+Result<std::vector<ProxyEngine>> ProxyEngines(const AgentOptions& options,
+                                              const std::vector<std::unique_ptr<Engine>>& engines) {
+  std::vector<ProxyEngine> all;
+  auto upstream = options.upstreams.begin();
+  for (size_t i = 0; i < engines.size(); ++i) {
+    const std::string& specification = options.engines[i];
+    const size_t mark = std::min(specification.find('='), specification.size());
+    ProxyEngine engine{.name = engines[i]->Describe(), .kind = specification.substr(0, mark), .address = {}};
+    const bool has_own = engine.kind == "vllm" || engine.kind == "sglang";
+    if (has_own) {
+      auto address = ParseUpstreamUrl(specification.substr(mark + 1));
+      if (address) {
+        engine.address = *std::move(address);
+      } else {
+        LogWarning("no request is forwarded to {}: {}", engine.name, address.error().message);
+      }
+    } else if (upstream != options.upstreams.end()) {
+      SKERRY_ASSIGN(engine.address, ParseUpstreamUrl(*upstream++));
+    }
+    if (engine.address) engine.address->silence_timeout = options.engine_timeout;
+    all.push_back(std::move(engine));
+  }
+  if (upstream == options.upstreams.end()) return all;
+  return Fail(Code::kInvalid, "--upstream {} belongs to no engine: only none, exec and webhook take one", *upstream);
+}
+
+// Raises the process's limit of open files to what connections may need, and lessens their number to what is left.
+size_t ConnectionLimit(size_t wanted) {
+  rlimit files{};
+  if (getrlimit(RLIMIT_NOFILE, &files) != 0) return wanted;
+  files.rlim_cur = files.rlim_max;
+  if (setrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur == RLIM_INFINITY) return wanted;
+  const uint64_t possible =
+      files.rlim_cur > 2 * kOtherDescriptors ? (files.rlim_cur - kOtherDescriptors) / 2 : kOtherDescriptors / 2;
+  if (wanted <= possible) return wanted;
+  LogWarning("at most {} connections instead of {}: the process may open {} files", possible, wanted, files.rlim_cur);
+  return possible;
 }
 
 // Waits until the loop is where it may be left: at its end, or in a stage, which may be left anywhere.
@@ -108,11 +156,29 @@ Status RunAgent(AgentOptions options, const Reconciler::OpenBoard& open_board) {
 
   MetricRegistry registry;
   AgentMetrics metrics(registry, options.version);
+  ProxyMetrics proxy_metrics(registry);
   SharedStatus status;
-  Island island(std::move(engines), options.island, state.Agent(name));
+  EventLoop event_loop;
+  std::function<void()> wake;  // once there is something to wake
+  ProxyOptions proxy_options{.namespaces = options.namespaces,
+                             .max_body = options.max_body,
+                             .wake = [&wake] { wake(); },
+                             .access_log = options.access_log};
+  SKERRY_ASSIGN(proxy_options.engines, ProxyEngines(options, engines));
+  SKERRY_ASSIGN(const auto proxy, Proxy::Make(event_loop, std::move(proxy_options), proxy_metrics));
+  Island island(std::move(engines), options.island, state.Agent(name), proxy->forwards() ? proxy.get() : nullptr);
   Reconciler reconciler(options.reconciler, open_board, island, status, metrics);
+  wake = [&reconciler] { reconciler.Wake(); };
   Endpoints endpoints(options.tokens, reconciler, status, registry);
-  SKERRY_ASSIGN(const auto server, WebServer::Listen({.address = options.listen}, [&](const ServerRequest& request) {
+  WebServerOptions web{.address = options.listen, .loop = &event_loop, .write_timeout = kClientPatience};
+  web.max_connections = ConnectionLimit(options.max_connections);
+  web.on_connections = [&](size_t open) { proxy_metrics.ShowConnections(open); };
+  if (proxy->forwards()) {
+    web.begin_exchange = [&](ServerRequest& head, const RequestFraming& framing, ClientPort& port, uint64_t& max_body) {
+      return Endpoints::Has(head.path()) ? nullptr : proxy->Begin(head, framing, port, max_body);
+    };
+  }
+  SKERRY_ASSIGN(const auto server, WebServer::Listen(std::move(web), [&](const ServerRequest& request) {
                   return endpoints.Answer(request);
                 }));
   SKERRY_TRY(WriteContact(state, name, {server->url(), options.tokens.admin}));
@@ -129,7 +195,8 @@ Status RunAgent(AgentOptions options, const Reconciler::OpenBoard& open_board) {
   status.Change([](AgentStatus& now) { now.stopping = true; });
   reconciler.Stop();
   scrub.reset();
-  (void)server->Stop(kGraceOfRequests);
+  proxy->Stop();
+  (void)server->Stop(options.grace);
   if (!WaitForTheLoop(loop, status)) {
     LogInfo("left a stage where it was: the next agent finishes it or begins it again");
     std::_Exit(0);

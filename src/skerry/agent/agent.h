@@ -20,6 +20,14 @@ struct AgentOptions {
   EngineOptions engine;
   IslandOptions island;
   ListenAddress listen;
+  // Requests (docs/proxy.md): where those for engines of kind none, exec and webhook go, in their order.
+  std::vector<std::string> upstreams;
+  bool namespaces = false;         // the engines' prefix caches are divided by version, instead of IslandOptions::cache
+  uint64_t max_body = 64'000'000;  // bytes
+  size_t max_connections = 20'000;  // lessened to what the process may open
+  std::chrono::milliseconds engine_timeout{3'600'000};
+  std::chrono::milliseconds grace{10'000};  // for running requests, at the agent's end
+  Path access_log;
   EndpointTokens tokens;  // an empty admin token: one is made and kept in the agent's folder, for who may read it
   uint64_t scrub_bytes_per_second = 20'000'000;  // 0: no scrubbing
 };

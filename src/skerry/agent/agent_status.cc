@@ -40,6 +40,7 @@ Json UpdateJson(const UpdateView& update) {
           {"bytes_fetched", update.bytes_fetched},
           {"changed", update.changed},
           {"density", density},
+          {"tensors", update.tensors},
           {"engines", update.engines.engines},
           {"engines_by_changes", update.engines.by_changes},
           {"seconds",

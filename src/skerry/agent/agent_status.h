@@ -33,6 +33,7 @@ struct UpdateView {
   std::optional<Version> from;  // none: from an anchor
   std::string how;              // "patches", "anchor", "undo", "engines" (the checkpoint was there already)
   uint64_t patches = 0, bytes_fetched = 0, changed = 0, elements = 0;
+  uint64_t tensors = 0;  // that engines were told to touch, and no others; 0 where all had the whole model
   double plan = 0, fetch = 0, decode = 0, stage = 0;
   SwitchReceipt engines;
 };

@@ -116,6 +116,12 @@ ServerResponse Endpoints::RollBack(const ServerRequest& request) {
   return JsonAnswer(202, PolicyJson(*policy));
 }
 
+bool Endpoints::Has(std::string_view path) {
+  constexpr std::string_view kOwn = "/v1/skerry";
+  if (path == "/healthz" || path == "/readyz" || path == "/metrics") return true;
+  return path.substr(0, kOwn.size()) == kOwn && (path.size() == kOwn.size() || path[kOwn.size()] == '/');
+}
+
 ServerResponse Endpoints::Answer(const ServerRequest& request) {
   const bool is_get = request.method == "GET" || request.method == "HEAD";
   const std::string& path = request.path();

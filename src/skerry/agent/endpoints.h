@@ -29,6 +29,8 @@ class Endpoints {
   Endpoints(EndpointTokens tokens, Reconciler& reconciler, const SharedStatus& status, const MetricRegistry& metrics)
       : tokens_(std::move(tokens)), reconciler_(reconciler), status_(status), metrics_(metrics) {}
 
+  // Whether a path is one of these; every other one may be an engine's.
+  static bool Has(std::string_view path);
   ServerResponse Answer(const ServerRequest& request);
 
  private:

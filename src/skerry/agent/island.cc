@@ -16,15 +16,43 @@ struct Island::Member {
   bool reachable = false;  // the last Probe succeeded, and it may be switched
   bool checked = false;    // Engine::Check said yes for this instance
   WeightUpdate update;
+  size_t place = 0;                          // in the island
   std::future<Result<EngineFacts>> pending;  // a call that had not returned when the others went on
   EngineView view;                           // guarded by mutex_
 };
 
-Island::Island(std::vector<std::unique_ptr<Engine>> engines, IslandOptions options, const Path& directory)
-    : options_(options), records_(directory) {
+// Requests are kept from engines that are being switched for as long as this lives.
+class Island::TrafficSwitch {
+ public:
+  TrafficSwitch(Traffic* traffic, const std::vector<Member*>& members, const std::string& label,
+                const IslandOptions& options)
+      : traffic_(traffic), places_(PlacesOf(members)) {
+    if (traffic_ != nullptr) traffic_->BeginSwitch(places_, label, options.pause, options.drain);
+  }
+  ~TrafficSwitch() {
+    if (traffic_ != nullptr) traffic_->EndSwitch(places_);
+  }
+  TrafficSwitch(const TrafficSwitch&) = delete;
+  TrafficSwitch& operator=(const TrafficSwitch&) = delete;
+
+  static std::vector<size_t> PlacesOf(const std::vector<Member*>& members) {
+    std::vector<size_t> places;
+    for (const Member* member : members) places.push_back(member->place);
+    return places;
+  }
+
+ private:
+  Traffic* const traffic_;
+  const std::vector<size_t> places_;
+};
+
+Island::Island(std::vector<std::unique_ptr<Engine>> engines, IslandOptions options, const Path& directory,
+               Traffic* traffic)
+    : options_(options), records_(directory), traffic_(traffic) {
   for (auto& engine : engines) {
     auto member = std::make_unique<Member>();
     member->name = engine->Describe();
+    member->place = members_.size();
     // Commands are described by their first word alone.
     const auto alike = std::count_if(members_.begin(), members_.end(),
                                      [&](const auto& other) { return other->engine->Describe() == member->name; });
@@ -39,9 +67,16 @@ Island::Island(std::vector<std::unique_ptr<Engine>> engines, IslandOptions optio
 Island::~Island() = default;
 
 void Island::Show(Member& member, const std::function<void(EngineView&)>& change) {
+  const EngineView& view = member.view;  // only this thread changes it
+  const bool was_in = view.in_rotation;
+  const std::string label = view.label;
   {
     const std::lock_guard lock(mutex_);
     change(member.view);
+  }
+  if (traffic_ != nullptr && (view.in_rotation != was_in || view.label != label)) {
+    view.in_rotation ? traffic_->SetIn(member.place, view.label)
+                     : traffic_->SetOut(member.place, /*certain=*/!view.label.empty());
   }
   if (on_change_) on_change_();
 }
@@ -226,8 +261,13 @@ Status Island::SwitchTogether(std::vector<Member*> members, const WeightUpdate& 
   SKERRY_TRY(Failpoint("agent.prepared"));
   if (members.empty()) return {};
 
+  const EngineRecords before = records_;
   for (Member* member : members) records_.Forget(member->name);
-  SKERRY_TRY(records_.Save());
+  if (const Status noted = records_.Save(); !noted) {
+    records_ = before;  // no engine has been touched
+    return noted;
+  }
+  const TrafficSwitch traffic(traffic_, members, update.label, options_);
   SKERRY_TRY(Failpoint("agent.uncertain_noted"));
   SKERRY_TRY(SwitchPaused(members, receipt));
   SKERRY_TRY(Failpoint("agent.resumed"));
@@ -270,6 +310,7 @@ Status Island::SwitchPaused(std::vector<Member*>& members, SwitchReceipt& receip
   receipt.verify_seconds +=
       all("verify", [](Engine& engine, const WeightUpdate& update) { return engine.Verify(update); });
   SKERRY_TRY(Failpoint("agent.verified"));
+  if (traffic_ != nullptr) traffic_->Flip(TrafficSwitch::PlacesOf(members));
   receipt.resume_seconds += all("resume", [](Engine& engine, const WeightUpdate&) { return engine.Resume(); });
   receipt.paused_seconds += paused.Seconds();
   return {};

@@ -13,6 +13,7 @@
 #include "skerry/agent/records.h"
 #include "skerry/base/file.h"
 #include "skerry/engine/engine.h"
+#include "skerry/proxy/traffic.h"
 
 namespace skerry {
 
@@ -24,6 +25,8 @@ struct IslandOptions {
   CachePolicy cache = CachePolicy::kFlush;
   // How long engines that are done with a step of the switch wait for one that is not, before they go on without it.
   std::chrono::milliseconds straggler{30'000};
+  // How long requests that must not live through a switch are waited for before it.
+  std::chrono::milliseconds drain{60'000};
 };
 
 // An engine as the status shows it.
@@ -58,8 +61,10 @@ class Island {
   // Which elements differ from the weights of a label; nullopt: unknown, or too many.
   using Changes = std::function<Result<std::optional<ChangedElements>>(const std::string& from)>;
 
-  // `directory`: where the records are kept.
-  Island(std::vector<std::unique_ptr<Engine>> engines, IslandOptions options, const Path& directory);
+  // `directory`: where the records are kept. `traffic`: what stands before the engines and outlives this; nullptr:
+  // nothing.
+  Island(std::vector<std::unique_ptr<Engine>> engines, IslandOptions options, const Path& directory,
+         Traffic* traffic = nullptr);
   ~Island();
 
   // Called on the thread that makes the calls, whenever Views() has become another one.
@@ -83,9 +88,10 @@ class Island {
 
  private:
   struct Member;
+  class TrafficSwitch;
   using Call = std::function<Status(Engine&)>;
 
-  // Changes a view under the lock, then shows it.
+  // Changes a view under the lock, then shows it, and lets requests in or keeps them out accordingly.
   void Show(Member& member, const std::function<void(EngineView&)>& change);
 
   void SetOut(Member& member, const Error& error, bool keep_record);
@@ -101,6 +107,7 @@ class Island {
 
   const IslandOptions options_;
   EngineRecords records_;
+  Traffic* const traffic_;
   std::vector<std::unique_ptr<Member>> members_;
   std::function<void()> on_change_;
   mutable std::mutex mutex_;  // guards the members' views

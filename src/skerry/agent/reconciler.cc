@@ -183,11 +183,13 @@ Status Reconciler::StageFromBoard(const Target& target, UpdateView& update) {
   options.version = target.version;
   options.replace_other_run = true;
   options.rebuild = damaged_;
-  options.on_route = [](const Route& route) {
-    if (route.hops.size() > kLongRoute) {
+  options.on_route = [this](const Route& route) {
+    const bool is_long = route.hops.size() > kLongRoute;
+    if (is_long && !long_route_told_) {
       LogWarning("{} patches lead to version {} of run {}: newer anchors or skips would make joining quicker",
                  route.hops.size(), route.target.version, route.target.run);
     }
+    long_route_told_ = is_long;  // passes that fail on one plan it again and again
   };
   PacedProgress progress(options_.stage_bytes_per_second);
   Result<CatchUpReceipt> caught = Fail(Code::kInvalid, "not tried");
@@ -271,6 +273,7 @@ Status Reconciler::SwitchEngines(UpdateView& update, std::chrono::milliseconds p
     SKERRY_ASSIGN(const std::optional<ChangedPositions> found,
                   CollectChanges(DefaultStateDirectory(directory), checkpoint.layout(), *version, positions));
     if (!found) return std::optional<ChangedElements>();
+    update.tensors = std::max(update.tensors, found->tensors);
     return std::optional(ChangedElements{from, positions, found->tensors, found->elements});
   };
   const WeightUpdate weights{.label = label,
@@ -315,6 +318,7 @@ Status Reconciler::Pass() {
   const Status switched = SwitchEngines(update, first ? kPatienceAfterAFailure : kPatienceWithWriters);
   if (!switched) note(AgentStage::kCommit, switched.error());
   if (update.engines.engines > 0) NoteUpdate(update, watch.Seconds());
+  if (!first) LearnSideFiles();
   ShowIsland();
   status_.Change([&](AgentStatus& now) {
     now.phase = Phase::kWaiting;
@@ -328,6 +332,30 @@ Status Reconciler::Pass() {
   });
   if (first) return tl::unexpected<Error>(*std::move(first));
   return {};
+}
+
+std::shared_ptr<const VersionSideFiles> Reconciler::SideFiles() const {
+  const std::lock_guard lock(mutex_);
+  return side_files_;
+}
+
+// Once for each version, when its engines have it. For whoever looks whether the files are still right: what can't be
+// learned (a version whose manifest is gone, a board that is away) is no failure, and side files are then compared with
+// what they were.
+void Reconciler::LearnSideFiles() {
+  const auto present = Present();
+  if (!present || !*present || !(*present)->label.version) return;
+  const CheckpointState& state = **present;
+  const auto known = SideFiles();
+  if (known && known->label == state.label && known->model == state.model) return;
+  auto learned = std::make_shared<VersionSideFiles>(VersionSideFiles{state.label, state.model, std::nullopt});
+  const auto run = RunId::Parse(state.label.run);
+  if (!run) return;
+  const auto manifest = board_->ReadSettledManifest(*run, *state.label.version);
+  if (!manifest && manifest.error().code != Code::kNotFound) return;  // the next pass asks again
+  if (manifest && manifest->model == state.model) learned->files = manifest->side_files;
+  const std::lock_guard lock(mutex_);
+  side_files_ = std::move(learned);
 }
 
 void Reconciler::NoteFailure(AgentStage stage, const Error& error) {

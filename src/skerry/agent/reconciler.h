@@ -7,8 +7,10 @@
 #include <condition_variable>
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
+#include <vector>
 
 #include "skerry/agent/agent_status.h"
 #include "skerry/agent/island.h"
@@ -27,6 +29,13 @@ struct StateDirectory {
   Path Objects() const { return root / "objects"; }
   // What belongs to one of the agents that share the checkpoint.
   Path Agent(const std::string& name) const { return root / "agents" / name; }
+};
+
+// The side files that a version has, by its manifest; none where that can't be learned.
+struct VersionSideFiles {
+  VersionLabel label;
+  Digest model;
+  std::optional<std::vector<SideFile>> files;
 };
 
 struct ReconcilerOptions {
@@ -68,6 +77,10 @@ class Reconciler {
   void NoteDamage(const Error& error);
   bool damaged() const { return damaged_; }
 
+  // What the board says about the side files of the version that the canonical checkpoint was at when a pass last
+  // succeeded; null before. Another object for another version.
+  std::shared_ptr<const VersionSideFiles> SideFiles() const;
+
   // From the next pass on, for all agents of this state directory, also after a restart.
   Status SetPolicy(const Policy& policy);
   // Back to what the command line says.
@@ -91,6 +104,7 @@ class Reconciler {
   Result<bool> StageFromUndoLog(const Target& target, const CheckpointState& present, UpdateView& update);
   // `patience`: with whoever writes to the checkpoint.
   Status SwitchEngines(UpdateView& update, std::chrono::milliseconds patience);
+  void LearnSideFiles();
   void NoteFailure(AgentStage stage, const Error& error);
   void NoteUpdate(UpdateView update, double seconds);
   void ShowIsland();
@@ -107,11 +121,13 @@ class Reconciler {
   std::optional<Board> board_;
   std::map<std::string, uint64_t> restarts_;  // of each engine, as far as the metrics know
   std::optional<RefusedBase> refused_base_;
+  bool long_route_told_ = false;
   std::optional<Version> live_;  // version that the engines served after the last switch, for the metrics
 
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable woken_;
-  bool wake_ = false, stop_ = false;  // guarded by mutex_
+  bool wake_ = false, stop_ = false;                    // guarded by mutex_
+  std::shared_ptr<const VersionSideFiles> side_files_;  // guarded by mutex_
   std::atomic<bool> damaged_ = false;
 };
 

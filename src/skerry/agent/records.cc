@@ -17,11 +17,9 @@ Status WriteJson(const Path& path, const Json& json) {
   return WriteFileAtomically(path, AsBytes(text));
 }
 
-// Discarded where the file is missing, too long or no JSON object.
-Json ReadJson(const Path& path) {
-  const auto bytes = ReadFile(path, kMaxRecordBytes);
-  if (!bytes) return Json(Json::value_t::discarded);
-  Json json = Json::parse(AsText(*bytes), nullptr, /*allow_exceptions=*/false);
+// Discarded where the bytes are no JSON object.
+Json ParseObject(const Bytes& bytes) {
+  Json json = Json::parse(AsText(bytes), nullptr, /*allow_exceptions=*/false);
   return json.is_object() ? json : Json(Json::value_t::discarded);
 }
 
@@ -35,9 +33,10 @@ std::optional<std::string> Text(const Json& json, const char* key) {
 
 Result<std::optional<Policy>> ReadPolicy(const Path& state_directory) {
   const Path path = PolicyPath(state_directory);
-  std::error_code error;
-  if (!std::filesystem::exists(path, error)) return std::optional<Policy>();
-  const Json json = ReadJson(path);
+  const auto bytes = ReadFile(path, kMaxRecordBytes);
+  if (!bytes && bytes.error().code == Code::kNotFound) return std::optional<Policy>();
+  if (!bytes) return tl::unexpected<Error>(bytes.error());
+  const Json json = ParseObject(*bytes);
   const auto run = json.is_discarded() ? std::nullopt : Text(json, "run");
   const auto follow = json.is_discarded() ? std::nullopt : Text(json, "follow");
   if (!run || !follow) {
@@ -59,7 +58,10 @@ Status RemovePolicy(const Path& state_directory) {
 }
 
 EngineRecords::EngineRecords(Path directory) : path_(std::move(directory) / "engines.json") {
-  const Json json = ReadJson(path_);
+  // What can't be read vouches for nobody: the engines get the whole model.
+  const auto bytes = ReadFile(path_, kMaxRecordBytes);
+  if (!bytes) return;
+  const Json json = ParseObject(*bytes);
   if (json.is_discarded()) return;
   for (const auto& [engine, entry] : json.items()) {
     if (!entry.is_object()) continue;

@@ -28,10 +28,15 @@ void ScrubLoop::Work(StateDirectory state, uint64_t bytes_per_second) {
   LowerPriority();
   Scrubber scrubber(state.Checkpoint(), DefaultStateDirectory(state.Checkpoint()));
   ScrubPace pace(bytes_per_second);
+  std::shared_ptr<const VersionSideFiles> expected;
   std::unique_lock lock(mutex_);
   while (!stopped_.wait_for(lock, kStep, [&] { return stop_; })) {
     if (reconciler_.damaged()) continue;  // what is known is being mended
     lock.unlock();
+    if (auto told = reconciler_.SideFiles(); told != expected) {
+      expected = std::move(told);
+      if (expected->files) scrubber.ExpectSideFiles(expected->label, *expected->files);
+    }
     const auto step = scrubber.ScrubSome(pace.Due(std::chrono::steady_clock::now()));
     if (step) {
       metrics_.Scrubbed(step->bytes);

@@ -13,7 +13,8 @@
 namespace skerry {
 
 // Scrubs on a thread of its own until it is destroyed. A damaged tensor or file is told to the reconciler, which builds
-// the checkpoint anew.
+// the checkpoint anew. Side files are compared with the version's manifest once a pass has read that from the board;
+// until then, and where it can't be had, with what they were when the scrubber saw the version first.
 class ScrubLoop {
  public:
   // All must outlive it. `bytes_per_second` is not 0.

@@ -8,7 +8,7 @@
 namespace skerry {
 
 // kCorrupt, naming the file and both SHA-256, where one that the manifest names is missing or another. Files that it
-// does not name are not looked at.
+// does not name are not looked at. A file that can't be read is the error of reading it.
 Status CheckSideFiles(const Manifest& manifest, const Path& directory);
 
 }  // namespace skerry

@@ -40,10 +40,20 @@ struct Scrubber::Subject {
   CheckpointState state;
   Checkpoint checkpoint;
   std::map<std::string, Digest> side_files;  // as seen first, or as expected
+  std::vector<std::string> side_file_names;  // that are looked at: those that are there, or those that are expected
   size_t tensor = 0;                         // that is being read
   uint64_t offset = 0;                       // up to which it was read
   RunningDigest sum;
   size_t side_file = 0;  // the next one, after the tensors
+
+  // A file that the manifest names and that is not there is a finding. What it does not name came from elsewhere and is
+  // nobody's matter.
+  void Expect(const std::map<std::string, Digest>& files) {
+    side_files = files;
+    side_file_names.clear();
+    for (const auto& [path, digest] : files) side_file_names.push_back(path);
+    side_file = 0;
+  }
 
   void NextTensor() {
     offset = 0;
@@ -59,7 +69,7 @@ void Scrubber::ExpectSideFiles(const VersionLabel& label, const std::vector<Side
   expected_label_ = label;
   expected_.clear();
   for (const SideFile& file : files) expected_[file.path] = file.sha256;
-  if (subject_ && subject_->state.label == label) subject_->side_files = expected_;
+  if (subject_ && subject_->state.label == label) subject_->Expect(expected_);
 }
 
 // Whether the files are still those that `subject_` was opened for. A writer commits its journal before it writes, and
@@ -94,7 +104,8 @@ Status Scrubber::Open() {
     return Fail(Code::kCorrupt, "{}: headers and index give layout {}, but its state says {}", directory_.string(),
                 layout.digest().Short(), subject->state.layout.Short());
   }
-  if (expected_label_ == subject->state.label) subject->side_files = expected_;
+  for (const SideFileInfo& file : subject->checkpoint.side_files()) subject->side_file_names.push_back(file.path);
+  if (expected_label_ == subject->state.label) subject->Expect(expected_);
   if (last) GoOn(*last, *subject);
   subject_ = std::move(subject);
   return {};
@@ -146,22 +157,17 @@ Status Scrubber::ReadTensor(uint64_t bytes, ScrubStep& step) {
 
 Status Scrubber::ReadSideFile(ScrubStep& step) {
   Subject& subject = *subject_;
-  const SideFileInfo info = subject.checkpoint.side_files()[subject.side_file];
-  const auto content = ReadFile(directory_ / info.path, kMaxSideFileBytes);
+  const std::string name = subject.side_file_names[subject.side_file];
+  const auto content = ReadFile(directory_ / name, kMaxSideFileBytes);
   if (!Unmoved()) return {};
   ++subject.side_file;
   if (!content) return Fail(Code::kCorrupt, "{}", content.error().message);
   step.bytes += content->size();
   const Digest digest = Sha256::Of(*content);
   const bool from_manifest = expected_label_ == subject.state.label;
-  const auto known = subject.side_files.find(info.path);
-  if (known == subject.side_files.end()) {
-    // What the manifest does not name came from elsewhere and is nobody's matter.
-    if (!from_manifest) subject.side_files[info.path] = digest;
-    return {};
-  }
+  const auto known = subject.side_files.emplace(name, digest).first;
   if (known->second == digest) return {};
-  return Fail(Code::kCorrupt, "{}: SHA-256 is {}, but {} {}", (directory_ / info.path).string(), digest.Hex(),
+  return Fail(Code::kCorrupt, "{}: SHA-256 is {}, but {} {}", (directory_ / name).string(), digest.Hex(),
               from_manifest ? "its version's manifest says" : "it was", known->second.Hex());
 }
 
@@ -172,7 +178,7 @@ Result<ScrubStep> Scrubber::ScrubSome(uint64_t bytes) {
     const size_t tensors = subject_->checkpoint.layout().tensors().size();
     if (subject_->tensor < tensors) {
       SKERRY_TRY(ReadTensor(bytes - step.bytes, step));
-    } else if (subject_->side_file < subject_->checkpoint.side_files().size()) {
+    } else if (subject_->side_file < subject_->side_file_names.size()) {
       SKERRY_TRY(ReadSideFile(step));
     } else {
       subject_->tensor = 0;

@@ -107,6 +107,25 @@ TEST_F(ScrubberTest, KnowsSideFilesFromTheManifest) {
               AllOf(HasSubstr("config.json"), HasSubstr("manifest says"), HasSubstr(Sha256::Of("{}").Hex())));
 }
 
+TEST_F(ScrubberTest, MissesASideFileThatTheManifestNames) {
+  std::filesystem::remove(work_ / "config.json");
+  Scrubber scrubber(work_, DefaultStateDirectory(work_));
+  EXPECT_TRUE(Round(scrubber).empty()) << "nobody said that there should be one";
+  scrubber.ExpectSideFiles(Label(0), {{"config.json", 20, Sha256::Of(R"({"hidden_size":96})")}});
+  const auto findings = Round(scrubber);
+  ASSERT_EQ(findings.size(), 1u);
+  EXPECT_THAT(findings[0], HasSubstr("config.json"));
+}
+
+TEST_F(ScrubberTest, LeavesFilesAloneThatTheManifestDoesNotName) {
+  Scrubber scrubber(work_, DefaultStateDirectory(work_));
+  scrubber.ExpectSideFiles(Label(0), {{"config.json", 20, Sha256::Of(R"({"hidden_size":96})")}});
+  WriteText(work_ / "notes.json", "{}");
+  EXPECT_TRUE(Round(scrubber).empty());
+  WriteText(work_ / "notes.json", "[]");
+  EXPECT_TRUE(Round(scrubber).empty());
+}
+
 TEST_F(ScrubberTest, FindsADamagedHeader) {
   Scrubber scrubber(work_, DefaultStateDirectory(work_));
   const auto [shard, at] = PlaceOf("model.layers.0.mlp.weight", 0);

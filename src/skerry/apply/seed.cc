@@ -72,7 +72,9 @@ Status SeedCheckpoint(const Board& board, const RunId& run, const Path& base, co
                   base.string(), run, copy.state().model.Short(), copy.state().layout.Short(), manifest.version,
                   manifest.run, manifest.model.Short(), manifest.layout.Short());
     }
-    if (const Status same = CheckSideFiles(manifest, seeding); !same) {
+    const Status same = CheckSideFiles(manifest, seeding);
+    if (!same && same.error().code != Code::kCorrupt) return same;
+    if (!same) {
       return Fail(Code::kMismatch, "{} is not the base of run {}: {}", base.string(), run, same.error().message);
     }
     SKERRY_TRY(RemoveOtherSideFiles(manifest, source, seeding));

@@ -11,7 +11,7 @@ namespace skerry {
 // that it was forked from, whichever it is. Its tensors are digested and its side files compared first: kMismatch,
 // naming both digests, where they are not that version's, and nothing is left at `directory`. Side files that the
 // version has not got are left out. Where `directory` is something already, nothing is done.
-//   1. copy to `.DIR.building`, write its state   crash: swept by the next call
+//   1. copy to `.DIR.seeding`, write its state    crash: swept by the next call
 //   2. rename                                     crash: it is there, or not
 Status SeedCheckpoint(const Board& board, const RunId& run, const Path& base, const Path& directory, int threads,
                       Progress& progress);

@@ -90,7 +90,8 @@ constexpr std::string_view kNames[] = {
 struct Rule {
   std::string name;
   std::string action;
-  int at_hit = 0;  // 0: every hit
+  int first_hit = 0;  // 0: every hit
+  int last_hit = 0;
   int hits = 0;
 };
 
@@ -113,7 +114,10 @@ struct Registry {
       if (colon == std::string_view::npos) continue;
       Rule rule{.name = std::string(part.substr(0, colon)), .action = std::string(part.substr(colon + 1))};
       if (const size_t at = rule.action.find('@'); at != std::string::npos) {
-        rule.at_hit = std::atoi(rule.action.c_str() + at + 1);
+        const std::string hits = rule.action.substr(at + 1);
+        const size_t dash = hits.find('-');
+        rule.first_hit = std::atoi(hits.c_str());
+        rule.last_hit = dash == std::string::npos ? rule.first_hit : std::atoi(hits.c_str() + dash + 1);
         rule.action.resize(at);
       }
       rules.push_back(std::move(rule));
@@ -142,7 +146,7 @@ std::string Due(std::string_view name) {
   for (Rule& rule : registry.rules) {
     if (rule.name != name) continue;
     ++rule.hits;
-    if (rule.at_hit != 0 && rule.hits != rule.at_hit) continue;
+    if (rule.first_hit != 0 && (rule.hits < rule.first_hit || rule.hits > rule.last_hit)) continue;
     if (rule.action == "kill") {
       ::kill(::getpid(), SIGKILL);
       ::pause();

@@ -3,8 +3,8 @@
 //   SKERRY_FAILPOINTS="apply.journal_committed:kill,file.rename:errno=28@3"   (the third time only)
 //
 // Actions: `kill` (SIGKILL, as a power cut of the process), `error` (an Error of code kIo), `errno=N` (what the
-// operating system would have said). `@K` waits for the K-th hit; without it every hit acts. Unset, a hit costs one
-// load.
+// operating system would have said). `@K` waits for the K-th hit, `@K-L` acts from the K-th to the L-th; without it
+// every hit acts. Unset, a hit costs one load.
 #ifndef SKERRY_BASE_FAILPOINT_H_
 #define SKERRY_BASE_FAILPOINT_H_
 

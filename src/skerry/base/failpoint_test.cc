@@ -29,6 +29,14 @@ TEST(Failpoint, ActsAtTheChosenHitOnly) {
   EXPECT_EQ(FailpointErrno("file.write"), 0);
 }
 
+TEST(Failpoint, ActsFromOneHitToAnother) {
+  const WithFailpoints with("file.write:errno=28@2-3");
+  EXPECT_EQ(FailpointErrno("file.write"), 0);
+  EXPECT_EQ(FailpointErrno("file.write"), ENOSPC);
+  EXPECT_EQ(FailpointErrno("file.write"), ENOSPC);
+  EXPECT_EQ(FailpointErrno("file.write"), 0);
+}
+
 TEST(Failpoint, ASecondRuleOfTheSameNameCountsOnItsOwn) {
   const WithFailpoints with("file.write:errno=28@1,file.write:errno=5@2");
   EXPECT_EQ(FailpointErrno("file.write"), ENOSPC);

@@ -128,6 +128,11 @@ struct EngineOptions {
 // kInvalid, saying what is wrong, for anything else.
 Result<std::unique_ptr<Engine>> MakeEngine(const std::string& specification, const EngineOptions& options);
 
+// The same for specifications of one engine, however its address is written: whoever were given both would switch it
+// twice. Neither options nor user count, and a server is one engine whether it is called vllm or sglang. Holds no
+// secret but for exec and webhook, so it is for comparing and not for messages.
+std::string EngineIdentity(const std::string& specification);
+
 }  // namespace skerry
 
 #endif  // SKERRY_ENGINE_ENGINE_H_

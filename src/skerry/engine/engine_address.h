@@ -9,13 +9,18 @@
 namespace skerry {
 
 struct EngineAddress {
-  std::string url;  // without a slash at its end and without options; may carry a user and password
+  // As NormalHttpUrl has it, without a slash at its end and without options; may carry a user and password.
+  std::string url;
   bool trust_reload = false;
   bool verify_checksum = false;
 };
 
 // kInvalid for what is no http:// or https:// URL and for options that nobody knows. Messages hold no secret.
 Result<EngineAddress> ParseEngineAddress(const std::string& text);
+
+// One form for what are the same address (RFC 3986, 6.2.2 and 6.2.3): scheme and host in small letters, no default
+// port. Path and query stay as they are. What is no URL stays as it is, too.
+std::string NormalHttpUrl(const std::string& url);
 
 // That `url` begins with http:// or https:// and names a host.
 Status CheckHttpUrl(const std::string& url);

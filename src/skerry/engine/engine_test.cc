@@ -35,6 +35,35 @@ TEST(MakeEngine, RefusesWhatItDoesNotKnow) {
   EXPECT_THAT(MakeEngine("vllm=http://host?reload=maybe", {}), Fails(Code::kInvalid, HasSubstr("reload=trust")));
 }
 
+TEST(EngineAddress, HasOneFormHoweverItIsWritten) {
+  const auto url = [](const std::string& text) { return Must(ParseEngineAddress(text)).url; };
+  for (const char* text : {"http://h", "http://h/", "http://h//", "HTTP://H", "http://h:80", "http://h:80/",
+                           "http://h:", "Http://H:80?reload=trust"}) {
+    EXPECT_EQ(url(text), "http://h") << text;
+  }
+  EXPECT_EQ(url("https://H:443/Engine/"), "https://h/Engine") << "a path's letters count";
+  EXPECT_EQ(url("https://h:80"), "https://h:80") << "another scheme's port";
+  EXPECT_EQ(url("http://h:8000/"), "http://h:8000");
+  EXPECT_EQ(url("http://Me:P@SS@H:80/x"), "http://Me:P@SS@h/x") << "a password's letters count";
+  EXPECT_EQ(url("http://[2001:DB8::80]"), "http://[2001:db8::80]");
+  EXPECT_EQ(url("http://[::1]:80"), "http://[::1]");
+}
+
+TEST(EngineIdentity, IsThatOfTheServerThatIsMeant) {
+  for (const char* same :
+       {"vllm=http://h:1", "vllm=http://h:1/", "vllm=HTTP://H:1", "vllm=http://h:1?reload=trust", "sglang=http://h:1",
+        "vllm=http://me:SECRET@h:1", "vllm=http://me:a@b@h:1//?verify=checksum"}) {
+    EXPECT_EQ(EngineIdentity(same), "http://h:1") << same;
+  }
+  EXPECT_NE(EngineIdentity("vllm=http://h:1"), EngineIdentity("vllm=http://h:2"));
+  EXPECT_NE(EngineIdentity("vllm=http://h:1"), EngineIdentity("vllm=https://h:1"));
+  EXPECT_NE(EngineIdentity("vllm=http://h:1/a"), EngineIdentity("vllm=http://h:1/b"));
+  EXPECT_EQ(EngineIdentity("webhook=http://H:80/hook?a=B"), EngineIdentity("webhook=http://h/hook?a=B"));
+  EXPECT_NE(EngineIdentity("webhook=http://h/hook?a=B"), EngineIdentity("webhook=http://h/hook?a=b"));
+  EXPECT_NE(EngineIdentity("exec=switch 1"), EngineIdentity("exec=switch 2"));
+  EXPECT_EQ(EngineIdentity("none"), EngineIdentity("none"));
+}
+
 TEST(WeightLabels, ReadBackWhatTheyAreMadeOf) {
   const auto label = ParseWeightLabel(WeightLabel(RunId::Parse("grpo-1").value(), Version(7)));
   ASSERT_TRUE(label.has_value());

@@ -3,7 +3,6 @@
 #define SKERRY_HTTP_HEADERS_H_
 
 #include <algorithm>
-#include <cctype>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -13,8 +12,9 @@
 namespace skerry {
 
 inline bool SameHeaderName(std::string_view a, std::string_view b) {
-  const auto lower = [](char c) { return std::tolower(static_cast<unsigned char>(c)); };
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [&](char x, char y) { return lower(x) == lower(y); });
+  const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c; };
+  return a.size() == b.size() &&
+         std::equal(a.begin(), a.end(), b.begin(), [&](char x, char y) { return lower(x) == lower(y); });
 }
 
 class HttpHeaders {
@@ -30,10 +30,19 @@ class HttpHeaders {
   void Add(std::string name, std::string value) { fields_.push_back({std::move(name), std::move(value)}); }
   // The first one of that name.
   std::optional<std::string> Find(std::string_view name) const {
+    const std::string* value = FindValue(name);
+    return value == nullptr ? std::nullopt : std::optional(*value);
+  }
+  // The same without a copy; nullptr: there is none.
+  const std::string* FindValue(std::string_view name) const {
     for (const Field& field : fields_) {
-      if (SameHeaderName(field.name, name)) return field.value;
+      if (SameHeaderName(field.name, name)) return &field.value;
     }
-    return std::nullopt;
+    return nullptr;
+  }
+  size_t Count(std::string_view name) const {
+    return static_cast<size_t>(std::count_if(fields_.begin(), fields_.end(),
+                                             [&](const Field& field) { return SameHeaderName(field.name, name); }));
   }
   void Clear() { fields_.clear(); }
   const std::vector<Field>& fields() const { return fields_; }

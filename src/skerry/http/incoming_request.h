@@ -5,11 +5,10 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 
-#include "skerry/http/server.h"
+#include "skerry/http/request.h"
 
 namespace skerry {
 
@@ -26,52 +25,63 @@ class IncomingRequest {
   };
   enum class Progress {
     kNeedsMore,
-    kNeedsLeave,  // the client waits for "100 Continue" before it sends the body; go on with Parse()
-    kComplete,    // Take() it
+    kHead,        // TakeHead(), LimitBody(), go on
+    kNeedsLeave,  // the client waits for "100 Continue" before it sends the body; go on
+    kBody,        // piece() is the next part of the body; go on
+    kComplete,    // the request has ended; go on after Next()
     kRefused,     // refusal() says why; nothing more is to be parsed
   };
 
-  IncomingRequest(size_t max_header, uint64_t max_body);
+  explicit IncomingRequest(size_t max_header);
   ~IncomingRequest();
   IncomingRequest(const IncomingRequest&) = delete;
   IncomingRequest& operator=(const IncomingRequest&) = delete;
 
   void Append(std::string_view bytes);
-  // Parses what was appended, at most to the end of the request.
+  // Parses what was appended, up to the next thing to be told.
   Progress Parse();
   const Refusal& refusal() const { return refusal_; }
 
   // Of the request that comes in: a byte of it is there; its method, as far as the header was complete.
   bool begun() const { return begun_; }
-  bool is_head() const { return request_.method == "HEAD"; }
-  // HTTP/1.1 with no "Connection: close"; HTTP/1.1.
-  bool keep() const { return keep_; }
-  bool chunks() const { return chunks_; }
+  bool is_head() const { return is_head_; }
+  bool complete() const { return complete_; }
+  const RequestFraming& framing() const { return framing_; }
 
-  // Enough waits behind the request.
+  // Enough waits behind the request, or of a body that nobody takes.
   bool full() const { return waiting() >= kMaxWaiting; }
 
-  // The complete request, without its peer. What follows it in the buffer is the next one.
-  ServerRequest Take();
+  // The request without its body and peer, once.
+  ServerRequest TakeHead();
+  // A longer body is refused with 413, at once where its length is known. Before the body is parsed; else there is
+  // none.
+  void LimitBody(uint64_t bytes) { max_body_ = bytes; }
+  // Until the next Append or Parse.
+  std::string_view piece() const;
+
+  // What follows in the buffer is the next request.
+  void Next();
 
  private:
   class Parser;
 
   size_t waiting() const { return buffer_.size() - done_; }
-  void Begin();
   void SkipEmptyLines();
   Progress Refuse(int status, std::string why);
-  Progress ReadHeader();
+  Progress ParseHeader();
+  Progress AcceptHeader();
+  Progress ParseBody();
 
   const size_t max_header_;
-  const uint64_t max_body_;
   std::string buffer_;
   size_t done_ = 0;  // bytes of buffer_ that were parsed
   std::unique_ptr<Parser> parser_;
 
-  bool begun_ = false, header_read_ = false, keep_ = false, chunks_ = false;
-  size_t header_bytes_ = 0;
-  ServerRequest request_;
+  bool begun_ = false, header_read_ = false, body_begun_ = false, complete_ = false, is_head_ = false;
+  bool asks_leave_ = false;
+  uint64_t max_body_ = UINT64_MAX;
+  RequestFraming framing_;
+  ServerRequest head_;
   Refusal refusal_;
 };
 

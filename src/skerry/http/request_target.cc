@@ -55,6 +55,8 @@ Result<RequestTarget> ParseRequestTarget(std::string_view raw) {
     target.path = "*";
     return target;
   }
+  // A fragment is none of a server's business, and some cut it off.
+  if (raw.find('#') != std::string_view::npos) return Fail(Code::kInvalid, "the request's target has a '#'");
   const std::string_view local = WithoutOrigin(raw);
   const size_t question = local.find('?');
   const std::string_view path = local.substr(0, question);

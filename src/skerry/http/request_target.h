@@ -22,8 +22,8 @@ struct RequestTarget {
   std::optional<std::string> Query(std::string_view name) const;
 };
 
-// kInvalid for a target that is no path, "http://host/path" or "*", and for a '%' that is not followed by two
-// hexadecimal digits or stands for the byte 0.
+// kInvalid for a target that is no path, "http://host/path" or "*", for a '#' in it, and for a '%' that is not followed
+// by two hexadecimal digits or stands for the byte 0.
 Result<RequestTarget> ParseRequestTarget(std::string_view raw);
 
 }  // namespace skerry

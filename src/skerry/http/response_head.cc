@@ -103,4 +103,11 @@ ServerResponse PlainAnswer(int status, std::string_view why) {
   return response;
 }
 
+std::string WholePlainAnswer(int status, std::string_view why, bool keep, bool head_only) {
+  const ServerResponse answer = PlainAnswer(status, why);
+  std::string bytes = *ResponseHead(answer, {.keep = keep, .chunked = false}, std::chrono::system_clock::now());
+  if (!head_only) bytes += answer.body;
+  return bytes;
+}
+
 }  // namespace skerry

@@ -34,6 +34,9 @@ inline bool HasBody(int status) { return status >= 200 && status != 204 && statu
 // An answer of the server itself: the status and one line that says why.
 ServerResponse PlainAnswer(int status, std::string_view why);
 
+// The same as the bytes to send.
+std::string WholePlainAnswer(int status, std::string_view why, bool keep, bool head_only);
+
 }  // namespace skerry
 
 #endif  // SKERRY_HTTP_RESPONSE_HEAD_H_

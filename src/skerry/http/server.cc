@@ -1,15 +1,12 @@
 #include "skerry/http/server.h"
 
-#include <boost/asio/executor_work_guard.hpp>
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/ip/tcp.hpp>
-#include <boost/asio/post.hpp>
+#include <algorithm>
 #include <boost/asio/steady_timer.hpp>
-#include <boost/asio/strand.hpp>
 #include <optional>
-#include <thread>
 #include <utility>
+#include <vector>
 
+#include "skerry/http/event_loop_core.h"
 #include "skerry/http/server_connection.h"
 
 namespace skerry {
@@ -31,21 +28,41 @@ Code CodeOf(const error_code& error) {
   return Code::kIo;
 }
 
+// How often the times of connections are looked at, and at least how often within the shortest of them.
+constexpr std::chrono::milliseconds kLook{250};
+constexpr int kLooksInATime = 5;
+
+std::chrono::milliseconds LookEvery(const WebServerOptions& options) {
+  const auto shortest = std::min({options.read_timeout, options.idle_timeout, options.write_timeout});
+  return std::clamp(shortest / kLooksInATime, std::chrono::milliseconds(1), kLook);
+}
+
 }  // namespace
 
-// Accepts on the server's thread, which runs all that connections do but their handlers.
+// Accepts on the loop, which runs all that connections do but their handlers.
 class WebServer::Core {
  public:
   Core(WebServerOptions options, Handler handler) {
+    if (options.loop == nullptr) options.loop = &own_loop_.emplace();
+    shared_.loop = options.loop;
     shared_.pool = &pool_.emplace(options.threads, options.max_waiting);
     shared_.options = std::move(options);
     shared_.handler = std::move(handler);
+    io_ = &shared_.loop->core().io;
+    acceptor_.emplace(*io_);
+    pause_.emplace(*io_);
   }
   ~Core() {
     Stop(std::chrono::milliseconds(0));
     pool_.reset();
-    work_.reset();
-    if (thread_.joinable()) thread_.join();
+    look_.reset();
+    // What the loop still has of this has run when this has.
+    shared_.loop->Do([] {});
+    shared_.loop->Do([this] {
+      acceptor_.reset();
+      pause_.reset();
+    });
+    shared_.loop->Do([] {});
   }
 
   Status Listen() {
@@ -54,35 +71,37 @@ class WebServer::Core {
     const tcp::endpoint end(net::ip::make_address(address.host, error), address.port);
     if (error) return Fail(Code::kInvalid, "cannot listen on \"{}\": that is no IP address", address.host);
     const char* step = "open a socket for";
-    acceptor_.open(end.protocol(), error);
-    if (!error) acceptor_.set_option(net::socket_base::reuse_address(true), error);
+    acceptor_->open(end.protocol(), error);
+    if (!error) acceptor_->set_option(net::socket_base::reuse_address(true), error);
     if (!error) {
       step = "listen on";
-      acceptor_.bind(end, error);
+      acceptor_->bind(end, error);
     }
-    if (!error) acceptor_.listen(net::socket_base::max_listen_connections, error);
+    if (!error) acceptor_->listen(net::socket_base::max_listen_connections, error);
     if (error) return Fail(CodeOf(error), "cannot {} {}: {}", step, address.ToString(), error.message());
-    address.port = acceptor_.local_endpoint(error).port();
-    Accept();
-    thread_ = std::thread([this] { io_.run(); });
+    address.port = acceptor_->local_endpoint(error).port();
+    shared_.loop->Do([this] { Accept(); });
+    look_ = shared_.loop->Every(LookEvery(shared_.options), [this] { CheckTimes(); });
     return {};
   }
 
   bool Stop(std::chrono::milliseconds grace) {
     const auto deadline = std::chrono::steady_clock::now() + grace;
-    std::unique_lock lock(shared_.mutex);
     shared_.stopping = true;
-    net::post(io_, [this] {
+    shared_.loop->Do([this] {
       error_code ignored;
-      acceptor_.close(ignored);
-      pause_.cancel();
+      acceptor_->close(ignored);
+      pause_->cancel();
+      for (const auto& connection : Open()) connection->CloseUnlessBusy();
     });
-    for (const auto& connection : shared_.open) connection->CloseUnlessBusy();
+    std::unique_lock lock(shared_.mutex);
     const auto none = [&] { return shared_.open.empty(); };
     const bool ended = shared_.changed.wait_until(lock, deadline, none);
     shared_.cut_off = true;
-    for (const auto& connection : shared_.open) connection->Close();
-    shared_.changed.wait(lock, none);
+    lock.unlock();
+    shared_.loop->Do([this] {
+      for (const auto& connection : Open()) connection->Close();
+    });
     return ended;
   }
 
@@ -95,36 +114,49 @@ class WebServer::Core {
   size_t waiting() { return pool_->waiting(); }
 
  private:
+  std::vector<std::shared_ptr<ServerConnection>> Open() {
+    const std::lock_guard lock(shared_.mutex);
+    return {shared_.open.begin(), shared_.open.end()};
+  }
+
+  void CheckTimes() {
+    const auto now = std::chrono::steady_clock::now();
+    for (const auto& connection : Open()) connection->CheckTimes(now);
+  }
+
   void Accept() {
-    acceptor_.async_accept(net::make_strand(io_), [this](const error_code& error, tcp::socket socket) {
-      if (!acceptor_.is_open()) return;
+    acceptor_->async_accept([this](const error_code& error, LoopSocket socket) {
+      if (shared_.stopping) return;
       if (!error) {
         Add(std::move(socket));
         return Accept();
       }
-      pause_.expires_after(kAcceptPause);
-      pause_.async_wait([this](const error_code& cancelled) {
-        if (!cancelled && acceptor_.is_open()) Accept();
+      pause_->expires_after(kAcceptPause);
+      pause_->async_wait([this](const error_code& cancelled) {
+        if (!cancelled && !shared_.stopping) Accept();
       });
     });
   }
 
-  void Add(tcp::socket socket) {
-    const std::lock_guard lock(shared_.mutex);
-    const size_t open = shared_.open.size();
-    if (shared_.stopping || open >= shared_.options.max_connections + kMaxRefusing) return;
+  void Add(LoopSocket socket) {
+    const size_t open = connections();
+    if (open >= shared_.options.max_connections + kMaxRefusing) return;
     const auto connection = std::make_shared<ServerConnection>(std::move(socket), shared_);
-    shared_.open.insert(connection);
+    {
+      const std::lock_guard lock(shared_.mutex);
+      shared_.open.insert(connection);
+      if (shared_.options.on_connections) shared_.options.on_connections(shared_.open.size());
+    }
     open < shared_.options.max_connections ? connection->Serve() : connection->Refuse();
   }
 
-  net::io_context io_{1};
-  net::executor_work_guard<net::io_context::executor_type> work_{io_.get_executor()};
-  tcp::acceptor acceptor_{io_};
-  net::steady_timer pause_{io_};
+  std::optional<EventLoop> own_loop_;
+  net::io_context* io_ = nullptr;
+  std::optional<net::basic_socket_acceptor<tcp, net::io_context::executor_type>> acceptor_;
+  std::optional<net::steady_timer> pause_;
   ServerShared shared_;
   std::optional<HandlerPool> pool_;
-  std::thread thread_;
+  std::shared_ptr<void> look_;
 };
 
 Result<std::unique_ptr<WebServer>> WebServer::Listen(WebServerOptions options, Handler handler) {

@@ -1,41 +1,24 @@
 // An HTTP/1.1 server for small requests and answers, and for streams of events: connections are kept, everything that a
-// client sends or fails to send is bounded, handlers may block. The only header through which Skerry serves HTTP; Boost
-// stays behind it.
+// client sends or fails to send is bounded, handlers may block, exchanges (exchange.h) run on the server's own thread.
+// The only header through which Skerry serves HTTP; Boost stays behind it.
 #ifndef SKERRY_HTTP_SERVER_H_
 #define SKERRY_HTTP_SERVER_H_
 
-#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 
 #include "skerry/base/result.h"
+#include "skerry/http/event_loop.h"
+#include "skerry/http/exchange.h"
 #include "skerry/http/headers.h"
 #include "skerry/http/listen_address.h"
-#include "skerry/http/request_target.h"
+#include "skerry/http/request.h"
 
 namespace skerry {
-
-// A complete request.
-struct ServerRequest {
-  std::string method;  // "GET", as it came
-  RequestTarget target;
-  HttpHeaders headers;
-  std::string body;
-  std::string peer;  // "127.0.0.1:41234"
-
-  const std::string& path() const { return target.path; }
-  std::optional<std::string> Query(std::string_view name) const { return target.Query(name); }
-  std::optional<std::string> Header(std::string_view name) const { return headers.Find(name); }
-
-  // The client has closed its side or was cut off: whatever takes long may be given up. An answer is still tried.
-  bool ClientGone() const { return gone && *gone; }
-  std::shared_ptr<const std::atomic<bool>> gone;  // nullptr in requests that no server made
-};
 
 // What a stream writes to, on the handler's thread.
 class BodyWriter {
@@ -62,13 +45,20 @@ struct ServerResponse {
 struct WebServerOptions {
   ListenAddress address;  // port 0: a free one
 
-  int threads = 4;                // that run handlers
-  size_t max_waiting = 64;        // requests that wait for one of them; further ones are answered 503
-  size_t max_connections = 1024;  // further ones are answered 503 and closed
-  size_t max_header = 64 << 10;   // bytes of request line and headers; more is answered 431
-  uint64_t max_body = 1 << 20;    // bytes; more is answered 413
+  // What is not for a handler; none: all requests are. Needs the loop on which exchanges live, which outlives the
+  // server.
+  BeginExchange begin_exchange;
+  EventLoop* loop = nullptr;  // none: the server has its own
 
-  // From the first byte of a request (of a fresh connection: from its beginning) to its last; then 408.
+  int threads = 4;                             // that run handlers
+  size_t max_waiting = 64;                     // requests that wait for one of them; further ones are answered 503
+  size_t max_connections = 1024;               // further ones are answered 503 and closed
+  std::function<void(size_t)> on_connections;  // told on the loop how many are open, whenever that changes
+  size_t max_header = 64 << 10;                // bytes of request line and headers; more is answered 431
+  uint64_t max_body = 1 << 20;                 // bytes for a handler; more is answered 413
+
+  // From the first byte of a request (of a fresh connection: from its beginning) to the end of its headers; from there
+  // to its end for a handler, else while nothing of the body comes. Then 408.
   std::chrono::milliseconds read_timeout{30'000};
   // Between an answer and the first byte of the next request.
   std::chrono::milliseconds idle_timeout{75'000};

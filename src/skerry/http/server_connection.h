@@ -1,22 +1,20 @@
-// One client's connection to a WebServer: reads requests, has them handled, writes the answers. Only server.cc and
-// server_connection.cc include this.
+// One client's connection to a WebServer: reads requests, has each answered by an exchange, keeps the times. Only
+// server.cc and server_connection.cc include this.
 //
-// Everything runs on the connection's strand, except Run and what it calls, which are on a handler's thread and come
-// back to the strand with Post. A read is always under way as long as the buffer has room, also while a handler works:
-// that is how a client that leaves is noticed. What it brings meanwhile (pipelined requests) waits in the buffer.
+// Everything runs on the server's loop. A read is always under way as long as the buffer has room, also while a request
+// is answered: that is how a client that leaves is noticed. What it brings meanwhile (pipelined requests) waits in the
+// buffer.
 #ifndef SKERRY_HTTP_SERVER_CONNECTION_H_
 #define SKERRY_HTTP_SERVER_CONNECTION_H_
 
-#include <array>
-#include <boost/asio/ip/tcp.hpp>
-#include <boost/asio/steady_timer.hpp>
+#include <atomic>
 #include <condition_variable>
-#include <functional>
 #include <memory>
 #include <mutex>
-#include <set>
 #include <string>
+#include <unordered_set>
 
+#include "skerry/http/event_socket.h"
 #include "skerry/http/handler_pool.h"
 #include "skerry/http/incoming_request.h"
 #include "skerry/http/server.h"
@@ -29,81 +27,70 @@ class ServerConnection;
 struct ServerShared {
   WebServerOptions options;
   WebServer::Handler handler;
+  EventLoop* loop = nullptr;
   std::atomic<bool> stopping = false;
   std::atomic<bool> cut_off = false;  // requests that no handler has begun are dropped
   HandlerPool* pool = nullptr;
 
   std::mutex mutex;
   std::condition_variable changed;
-  std::set<std::shared_ptr<ServerConnection>> open;  // guarded by mutex
+  std::unordered_set<std::shared_ptr<ServerConnection>> open;  // guarded by mutex
 };
 
-class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
+class ServerConnection : public EventSocket, public ClientPort {
  public:
   // A client that was told to go may take this long to do so, so that it gets to read why.
   static constexpr std::chrono::milliseconds kLinger{2000};
-  static constexpr size_t kReadSize = 8 << 10;
+  // Of a body that nobody wants: read and dropped so that the connection can go on. A longer one ends it.
+  static constexpr uint64_t kMaxDropped = 1 << 20;
 
-  ServerConnection(boost::asio::ip::tcp::socket socket, ServerShared& shared);
-  ~ServerConnection();
+  ServerConnection(LoopSocket socket, ServerShared& shared);
 
-  // Each of these may be called from any thread.
   void Serve();
   void Refuse();           // answers 503 and closes
-  void CloseUnlessBusy();  // the server is stopping: a request that is being handled is still answered
+  void CloseUnlessBusy();  // the server is stopping: a request that is being answered still is
   void Close();
+  void CheckTimes(Clock::time_point now);
+
+  // ClientPort
+  void Write(std::string_view bytes) override;
+  size_t unsent() const override { return EventSocket::unsent(); }
+  void WantBody(bool want) override;
+  void Finish(bool keep) override;
+  void Abort() override;
 
  private:
-  enum class State { kReading, kContinuing, kHandling, kWriting, kLingering, kClosed };
-  using Written = std::function<void(bool)>;  // false: the connection is closed
-  class StreamWriter;
+  // kAnswering: an exchange has the request. kFinishing: its answer is complete and leaves.
+  enum class State { kReading, kAnswering, kFinishing, kLingering, kClosed };
 
-  template <typename Function>
-  void Post(Function function);
+  void OnBytes(std::string_view bytes) override;
+  void OnEnd(bool orderly) override;
+  void OnDrained() override;
 
-  void StartTimer(std::chrono::milliseconds time);
-  void StopTimer();
-  void OnTimeout();
-
-  void NextRequest();
-  void Read();
-  void OnRead(size_t bytes);
-  void OnEnd();
   void Parse();
-  void Dispatch();
-
-  void Run(const ServerRequest& request);
-  void RunStream(ServerResponse& response);
-  bool WriteAndWait(std::string bytes);
-
-  // Replaces a response that can't be sent by an error.
-  std::string HeadOf(ServerResponse& response);
-  void Answer(ServerResponse response);
-  void AnswerAndClose(int status, std::string_view why);
-  void Write(std::string head, std::string body, Written written);
-  void WriteSome();
+  bool ParseStep();
+  void BeginAnswer();
+  void OnRefused();
   void AfterAnswer();
-  void Abort();
-  void CloseHere();
+  void NextRequest();
+  void CloseHere(bool reset);
+  std::shared_ptr<ServerConnection> Self();
 
-  boost::asio::ip::tcp::socket socket_;
-  boost::asio::steady_timer timer_;
   ServerShared& shared_;
-  uint64_t timer_id_ = 0;  // of the wait that counts; an older one may still report
-
   State state_ = State::kReading;
   IncomingRequest incoming_;
-  std::array<char, kReadSize> read_buffer_;  // of the read that is under way
-  bool reading_ = false;
+  std::string peer_;
+  std::shared_ptr<Exchange> exchange_;
+  const std::shared_ptr<std::atomic<bool>> gone_ = std::make_shared<std::atomic<bool>>(false);
+  bool parsing_ = false;
+  bool fresh_ = true;   // no request has come yet
   bool ended_ = false;  // nothing more comes from the client
-  // Of the request that is answered: whether the connection goes on after it, whether the client understands chunks
-  // (HTTP/1.1), and whether it wants no body. The handler's thread reads and writes them while it has the request.
-  bool keep_ = true, chunks_ = true, head_only_ = false;
-  std::shared_ptr<std::atomic<bool>> gone_;
-
-  std::string out_head_, out_body_;
-  size_t out_done_ = 0;
-  Written written_;
+  bool keep_ = false;   // the connection goes on after this answer
+  bool wants_body_ = true;
+  bool refused_body_ = false;
+  uint64_t dropped_ = 0;
+  bool for_handler_ = false;
+  Clock::time_point since_;  // when what is waited for began: a request, a part of its body, the client's leaving
 };
 
 }  // namespace skerry

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "skerry/metrics/proxy_metrics.h"
 #include "tests/testing/results.h"
 
 namespace skerry {
@@ -82,6 +83,7 @@ TEST(AgentMetrics, AreThoseOfTheDocument) {
   MetricRegistry registry;
   AgentMetrics metrics(registry, "1.2.3");
   UseAll(metrics);
+  const ProxyMetrics proxy(registry);
   const std::set<std::string> documented = InDocument(ReadDocument());
   EXPECT_GT(documented.size(), 30u);
   EXPECT_EQ(InExposition(registry.Text()), documented);
@@ -90,8 +92,9 @@ TEST(AgentMetrics, AreThoseOfTheDocument) {
 TEST(AgentMetrics, NameTheirStagesAndCausesAsTheDocumentDoes) {
   MetricRegistry registry;
   const AgentMetrics metrics(registry, "1.2.3");
+  const ProxyMetrics proxy(registry);
   const std::string text = registry.Text(), document = ReadDocument();
-  const std::regex label("(?:stage|cause)=\"(\\w+)\"");
+  const std::regex label("(?:stage|cause|ended|direction)=\"(\\w+)\"");
   int seen = 0;
   for (std::sregex_iterator i(text.begin(), text.end(), label), end; i != end; ++i, ++seen) {
     EXPECT_THAT(document, HasSubstr(fmt::format("`{}`", (*i)[1].str())));
