@@ -1,6 +1,6 @@
 """What the agent's proxy costs beside nginx: requests a second and added latency, with the same upstream in the same run.
 
-    python bench/proxy.py SKERRY [--seconds 4] [--rounds 3] [--connections 1,16,64] [--json]
+    python bench/proxy.py SKERRY [--seconds 4] [--rounds 5] [--connections 1,16,64] [--json]
 
 Needs nginx and wrk on PATH (Debian: apt-get install nginx-light wrk). Starts on loopback: an nginx with one worker as the
 upstream, which answers everything with 250 bytes of JSON; an nginx with one worker that passes requests on to it over kept
@@ -147,6 +147,14 @@ def median(rounds, name, what):
     return statistics.median(found[name][what] for found in rounds)
 
 
+def added(rounds, what):
+    """Medians over the rounds. A machine that is busy with something else is so for all of a round: ratios are by round."""
+    by_round = [[found[name][what] - found["upstream"][what] for name in ("nginx", "agent")] for found in rounds]
+    ratios = [agent / nginx for nginx, agent in by_round if nginx > 0]
+    nginx, agent = (statistics.median(column) for column in zip(*by_round, strict=True))
+    return {"nginx": nginx, "agent": agent, "ratio": statistics.median(ratios) if ratios else None}
+
+
 def measure(servers, options, directory):
     rows = []
     for method in CASES:
@@ -159,8 +167,7 @@ def measure(servers, options, directory):
             row |= {"method": method, "connections": connections}
             row["ratio"] = statistics.median(found["agent"]["rate"] / found["nginx"]["rate"] for found in rounds)
             for what in ("p50", "p99"):
-                added = {name: row[name][what] - row["upstream"][what] for name in ("nginx", "agent")}
-                row["added_" + what] = added | {"ratio": added["agent"] / added["nginx"] if added["nginx"] > 0 else None}
+                row["added_" + what] = added(rounds, what)
             rows.append(row)
             if not options.json:
                 print(line_of(row), flush=True)
@@ -186,7 +193,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("skerry")
     parser.add_argument("--seconds", type=int, default=4)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--connections", type=lambda text: [int(part) for part in text.split(",")], default=[1, 16, 64])
     parser.add_argument("--agent-options", default="", help="more for the agent, separated by spaces")
     parser.add_argument("--json", action="store_true")

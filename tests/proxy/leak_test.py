@@ -225,3 +225,25 @@ def test_under_a_mixed_load_the_memory_of_an_agent_is_flat(before, recording, tr
         f"resident {warm >> 20} MiB in the midst, {late >> 20} MiB at the end"
     )
     assert done > 10 * SOAK_SECONDS and late <= warm + GROWTH
+
+
+@pytest.mark.parametrize("where", ["behind a stream", "in a body that is held"])
+def test_I3_a_client_goes_unnoticed_nowhere_though_nothing_is_read_from_it(where, before, recording, trainer):
+    """More of it waits than the agent takes, so that its end stands behind bytes that nobody reads."""
+    engine = recording(lambda _: [*events(1, end=False), 3600.0])
+    a = before(engine, *DRAIN)
+    with Client(a.url) as client:
+        if where == "behind a stream":
+            client.send(request("POST", "/v1/completions", [], STREAMING), "POST")
+            client.head()
+            wait_for(lambda: gauges(a) == [1, 0], "the running request")
+            rest = request("GET", "/v1/models", [("X-Long", "x" * 10_000)]) * 20
+        else:
+            fields = [("Skerry-Min-Version", "5"), ("Skerry-Wait", "1000"), ("Content-Length", "1000000")]
+            client.send(request("PUT", "/v1/files/1", fields), "PUT")
+            wait_for(lambda: gauges(a) == [0, 1], "the held request")
+            rest = b"x" * 200_000
+        client.socket.sendall(rest)
+    wait_for(lambda: gauges(a) == [0, 0], "no request that is left")
+    trainer.publish(1)
+    a.wait_for_version(1)

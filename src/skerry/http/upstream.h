@@ -30,6 +30,8 @@ class UpstreamCall {
     virtual ~Listener() = default;
     virtual void OnAnswerHead(AnswerHead head) = 0;
     virtual void OnAnswerBody(std::string_view piece) = 0;
+    // All that has come so far has been told: time to send on what was gathered of it.
+    virtual void OnAnswerPause() = 0;
     // The answer is complete, and the call is over.
     virtual void OnAnswerEnd() = 0;
     // No (further) answer will come, and the call is over.

@@ -102,6 +102,7 @@ void UpstreamConnection::Take(std::string_view bytes) {
     if (listener_ != nullptr) received_ = bytes.substr(done);
   }
   taking_ = false;
+  if (listener_ != nullptr && answered_) listener_->OnAnswerPause();
   if (listener_ != nullptr && wanted_ && ended_) OnEnd(/*orderly=*/true);
 }
 

@@ -16,6 +16,7 @@ class Recorder : public UpstreamCall::Listener {
  public:
   void OnAnswerHead(AnswerHead head) override { text += fmt::format("{} ", head.status); }
   void OnAnswerBody(std::string_view piece) override { text += piece; }
+  void OnAnswerPause() override {}
   void OnAnswerEnd() override { End(" end"); }
   void OnCallFailed(UpstreamFailure kind, const std::string& why) override {
     failure = kind;

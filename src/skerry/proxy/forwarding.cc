@@ -17,6 +17,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::string_view kMember = "weight_version";
+// Bytes of an answer that are sent together, if they are there.
+constexpr size_t kGathered = 16 << 10;
 constexpr std::string_view kCutOffType = "CutOffBySwitch";
 
 double SecondsSince(Forwarding::Clock::time_point time) {
@@ -239,19 +241,21 @@ void Forwarding::OnAnswerHead(AnswerHead head) {
   first_byte_ = Clock::now();
   proxy_.metrics().FirstByte(SecondsSince(begun_));
   answer_.emplace(std::move(head), framing_, admitted_->live, route_.is_generation);
-  std::string& out = proxy_.scratch();
-  out.clear();
-  answer_->Begin(out);
-  port_->Write(out);
+  answer_->Begin(gathered_);
 }
 
 void Forwarding::OnAnswerBody(std::string_view piece) {
-  std::string& out = proxy_.scratch();
-  out.clear();
-  answer_->Pass(piece, LiveVersion(), out);
+  answer_->Pass(piece, LiveVersion(), gathered_);
   bytes_out_ += piece.size();
-  port_->Write(out);
-  if (port_->unsent() <= Proxy::kMaxUnsent) return;
+  if (gathered_.size() >= kGathered) SendGathered();
+}
+
+void Forwarding::SendGathered() {
+  if (gathered_.empty()) return;
+  port_->Write(gathered_);
+  gathered_.clear();
+  if (gathered_.capacity() > kGathered) std::string().swap(gathered_);
+  if (!call_ || port_->unsent() <= Proxy::kMaxUnsent) return;
   blocked_ = true;
   call_->WantAnswer(false);
 }
@@ -269,10 +273,8 @@ void Forwarding::OnCallDrained() {
 void Forwarding::OnAnswerEnd() {
   const auto self = shared_from_this();
   call_.reset();
-  std::string& out = proxy_.scratch();
-  out.clear();
-  answer_->Finish(LiveVersion(), out);
-  port_->Write(out);
+  answer_->Finish(LiveVersion(), gathered_);
+  SendGathered();
   Log("complete");
   proxy_.metrics().Ended(RequestEnd::kComplete, SecondsSince(begun_), bytes_in_, bytes_out_);
   const bool keep = answer_->keeps();

@@ -56,6 +56,7 @@ class Forwarding : public Exchange, public UpstreamCall::Listener, public std::e
   // UpstreamCall::Listener
   void OnAnswerHead(AnswerHead head) override;
   void OnAnswerBody(std::string_view piece) override;
+  void OnAnswerPause() override { SendGathered(); }
   void OnAnswerEnd() override;
   void OnCallFailed(UpstreamFailure kind, const std::string& why) override;
   void OnCallDrained() override;
@@ -70,6 +71,7 @@ class Forwarding : public Exchange, public UpstreamCall::Listener, public std::e
   std::string RequestHead(std::optional<uint64_t> length) const;
   std::optional<Version> LiveVersion() const;
 
+  void SendGathered();
   void Refuse(const Admission::Refused& refused);
   void Fail(int status, std::string_view type, std::string_view message, bool retry);
   void FailWith(int status, const std::string& body, std::string_view retry_after);
@@ -95,6 +97,7 @@ class Forwarding : public Exchange, public UpstreamCall::Listener, public std::e
   std::optional<Admission::Admitted> admitted_;
   std::shared_ptr<UpstreamCall> call_;  // until its answer is complete
   std::optional<AnswerToClient> answer_;
+  std::string gathered_;  // of the answer, to be sent together
   bool blocked_ = false;  // the client takes too little: the answer waits at the engine
   bool unsure_ = false;   // which version made what comes; after kSettling it is the live one
   Clock::time_point sure_after_ = Clock::time_point::max();
