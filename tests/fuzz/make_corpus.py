@@ -319,6 +319,17 @@ def request():
     }
 
 
+def engine_answer():
+    chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3;a=b\r\nabc\r\n0\r\nT: 1\r\n\r\n"
+    return {
+        "chunked": b"\1HTTP/1.1 100 Continue\r\n\r\n" + chunked,
+        "sized": b"\2HTTP/1.1 201 Made so\r\nContent-Length: 4\r\nConnection: close\r\n\r\nbody",
+        "to_the_end": b"\3HTTP/1.0 200 OK\r\nA: b\r\n\r\nall of it",
+        "to_head": b"\x85HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n",
+        "both_lengths": b"\4HTTP/1.1 200 OK\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    }
+
+
 def changes():
     head = struct.Struct("<IQQBBI")
     return {
@@ -355,7 +366,7 @@ def members():
 
 def main():
     shutil.rmtree(HERE / "corpus", ignore_errors=True)
-    targets = (safetensors, container, block, magnitude, stream, codec, kernel, classes, manifest, answers, request, changes,
+    targets = (safetensors, container, block, magnitude, stream, codec, kernel, classes, manifest, answers, request, engine_answer, changes,
                stamps, members)  # fmt: skip
     for make in targets:
         (HERE / "corpus" / make.__name__).mkdir(parents=True)

@@ -9,7 +9,7 @@ set -eu
 cd "$(dirname "$0")/../.."
 seconds=${1:?usage: run.sh SECONDS [TARGET ...]}
 shift
-[ $# -gt 0 ] || set -- safetensors container block magnitude stream codec kernel classes manifest answers request changes stamps members
+[ $# -gt 0 ] || set -- safetensors container block magnitude stream codec kernel classes manifest answers request engine_answer changes stamps members
 
 [ -f build/fuzz/build.ninja ] || cmake --preset fuzz >/dev/null
 for target; do
