@@ -1,7 +1,7 @@
 """Clients that go away leave nothing behind: neither a running request at an engine, nor a count that holds up a switch, nor
 memory.
 
-SKERRY_SOAK_SECONDS: how long the mixed load runs (20).
+SKERRY_SOAK_SECONDS: how long the mixed load runs (60).
 """
 
 import os
@@ -19,7 +19,7 @@ from raw_client import Client, Cut, request
 from recording_engine import events, whole
 
 CLIENTS = 1000
-SOAK_SECONDS = float(os.environ.get("SKERRY_SOAK_SECONDS", 20))
+SOAK_SECONDS = float(os.environ.get("SKERRY_SOAK_SECONDS", 60))
 SOAKERS = 16
 GROWTH = 16 << 20  # bytes that a warm agent may still grow by: what the allocator keeps
 DRAIN = ("--pause", "drain", "--drain-timeout", 3600)

@@ -1,5 +1,6 @@
 """A client that sends just the bytes that it is given, and reads answers strictly."""
 
+import contextlib
 import json
 import os
 import socket
@@ -132,3 +133,17 @@ def arrivals(client, message):
         if not client.more():
             return
         yield time.monotonic() - begin, len(message.body)
+
+
+def outcome(url, data):
+    """Statuses of the answers, until the connection is closed or nothing more comes."""
+    statuses = []
+    with Client(url) as client:
+        client.reader.methods.extend(["GET"] * 100)
+        with contextlib.suppress(ConnectionError):  # refused while more was coming
+            client.socket.sendall(data)
+        with contextlib.suppress(Cut, TimeoutError):
+            while True:
+                statuses.append(client.answer().status)
+                client.socket.settimeout(1)
+    return statuses

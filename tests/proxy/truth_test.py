@@ -9,57 +9,16 @@ import time
 import pytest
 
 from agent_process import wait_for
-from asking import ROUTE, Stream, ask_for, assert_true, at_least, exact, read_events, read_json, refusal
+from asking import Stream, ask_for, assert_true, at_least, exact, read_events, read_json, refusal
+from crowd import Crowd
 from raw_client import Client, Cut, request
 from stand_in import StandIn
+from trainer import Trainer
 
 CLIENTS = 64
 COMMITS = int(os.environ.get("SKERRY_PROXY_COMMITS", 12))
 each_kind = pytest.mark.parametrize("kind", StandIn.KINDS)
 each_vllm = pytest.mark.parametrize("kind", ["vllm plugin", "vllm reload"])  # SGLang can't be drained
-
-
-class Crowd:
-    """Clients that always ask for just the version that they think is live."""
-
-    def __init__(self, agent, digests, count, streams=False):
-        self.agent, self.digests, self.streams = agent, digests, streams
-        self.stop, self.failed = threading.Event(), []
-        self.answered = self.refused = self.moved = 0
-        self.lock = threading.Lock()
-        self.threads = [threading.Thread(target=self._client, args=(i,), daemon=True) for i in range(count)]
-        for thread in self.threads:
-            thread.start()
-
-    def _client(self, number):
-        version = 0
-        try:
-            with Client(self.agent.url) as client:
-                while not self.stop.is_set():
-                    stream = self.streams and number % 2 == 0
-                    document = {"prompt": "a", "max_tokens": 4 + number % 5, "stream": stream}
-                    got = client.post(ROUTE, document, exact(version))
-                    if got.status == 200:
-                        stamped = read_events(got) if stream else read_json(got)
-                        assert stamped.start == stamped.end == version, stamped
-                        assert_true(stamped, self.digests)
-                        assert len(stamped.tokens) == document["max_tokens"], "it was never cut short"
-                    else:
-                        assert refusal(got) in ((409, "WeightVersionNotReady"), (503, "NoEngineInRotation")), got
-                        applied = got.json["error"].get("applied")
-                        version = version if applied is None else applied
-                        time.sleep(0.01)
-                    with self.lock:
-                        self.answered += got.status == 200
-                        self.refused += got.status != 200
-        except Exception as error:  # noqa: BLE001 (for the test to show)
-            self.failed.append(error)
-
-    def end(self):
-        self.stop.set()
-        for thread in self.threads:
-            thread.join(120)
-        assert not self.failed, self.failed[:3]
 
 
 def live_through(commits, agent, engines, trainer, summary, *options):
@@ -92,8 +51,6 @@ def test_exact_answers_are_made_by_that_version_alone_on_an_island(kinds, option
 
 @pytest.mark.slow
 def test_exact_answers_are_made_by_that_version_alone_for_200_versions(agent, engine, models, tmp_path, summary):
-    from trainer import Trainer
-
     trained = Trainer(models, tmp_path / "trained" / "b", "r", 0)
     trained.board.parent.mkdir()
     trainer = trained.train(200).copy(tmp_path / "b", 0)

@@ -147,9 +147,9 @@ def test_stamps_agree_with_the_engines_own_account(island, python, tmp_path, sum
         body = json.dumps({"model": "m", "prompt": [5, 6, 7], "max_tokens": 4, "stream": True, "ignore_eos": True})
     else:
         body = json.dumps({"model": "m", "prompt": "The sea", "max_tokens": 4, "stream": True})
-        for example in ("client_openai.py", "client_stream.py"):
+        for example in (["client_openai.py", "--chat"], ["client_stream.py"]):
             ran = subprocess.run(
-                [python, ROOT / "examples" / example, agent.url, "--min-version", "4"],
+                [python, ROOT / "examples" / example[0], agent.url, "--min-version", "4", *example[1:]],
                 capture_output=True, text=True, timeout=300, env=environment,
             )  # fmt: skip
             assert ran.returncode == 0, ran.stdout + ran.stderr

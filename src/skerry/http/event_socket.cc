@@ -1,5 +1,7 @@
 #include "skerry/http/event_socket.h"
 
+#include <poll.h>
+
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/error.hpp>
 #include <boost/asio/post.hpp>
@@ -77,6 +79,12 @@ void EventSocket::Fail(const error_code& error) {
   if (ended_) return;
   ended_ = true;
   OnEnd(error == net::error::eof);
+}
+
+bool EventSocket::HasUnseenEnd() {
+  if (!open_ || reading_ || ended_) return false;
+  pollfd look{.fd = socket_.native_handle(), .events = POLLRDHUP, .revents = 0};
+  return poll(&look, 1, 0) == 1 && (look.revents & POLLRDHUP) != 0;
 }
 
 size_t EventSocket::Available() {

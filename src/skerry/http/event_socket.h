@@ -51,6 +51,8 @@ class EventSocket : public std::enable_shared_from_this<EventSocket> {
   size_t unsent() const { return out_.size() - out_done_; }
   // When bytes last left, or began to wait. Of use while there are unsent ones.
   Clock::time_point sending_since() const { return sending_since_; }
+  // The other side has ended its sending, though that stands behind bytes that nobody reads at present.
+  bool HasUnseenEnd();
   // Bytes that have come and were not yet handed on.
   size_t Available();
   LoopSocket& socket() { return socket_; }

@@ -57,6 +57,8 @@ void ServerConnection::CheckTimes(Clock::time_point now) {
       Write(WholePlainAnswer(408, "the request took too long to arrive", /*keep=*/false, /*head_only=*/false));
       return Finish(/*keep=*/false);
     case State::kAnswering:
+      // Where more has come than is read, the end that may follow it would go unnoticed.
+      if (!for_handler_ && HasUnseenEnd()) return exchange_->OnClientEnd();
       if (incoming_.complete() || refused_body_ || !wants_body_ || now - since_ <= options.read_timeout) return;
       refused_body_ = true;
       exchange_->OnBodyRefused(408, "the request took too long to arrive");
