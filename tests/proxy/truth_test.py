@@ -228,13 +228,14 @@ def test_arriving_during_a_switch_is_held_or_refused_at_once(agent, engine, trai
 
 def test_a_body_that_streams_and_is_held_arrives_whole(agent, trainer, recording, tmp_path):
     """All of it can be there with the head, or come later."""
-    server, hold = recording(), tmp_path / "hold"
-    command = f'exec=while test "$SKERRY_PHASE" = load -a -e {hold}; do sleep 0.02; done'
+    server, hold, loads = recording(), tmp_path / "hold", tmp_path / "loads"
+    command = f'exec=test "$SKERRY_PHASE" = load || exit 0; touch {loads}; while test -e {hold}; do sleep 0.02; done'
     a = agent(trainer, command, options=server.upstream)
     a.wait_for_version(0)
     hold.touch()
+    loads.unlink()
     trainer.publish(1)
-    a.wait(lambda status: status["phase"] == "switching")
+    wait_for(loads.exists, "the switch")
     length, chunked = ("Content-Length", "{}"), ("Transfer-Encoding", "chunked")
     bodies = [b"hello", b"", b"hello", b"", b"x" * 3_000_000]
     sent = [

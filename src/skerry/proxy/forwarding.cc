@@ -2,19 +2,16 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
-#include <random>
 #include <utility>
 
 #include "skerry/http/response_head.h"
 #include "skerry/proxy/cache_salt.h"
 #include "skerry/proxy/json_members.h"
+#include "skerry/proxy/own_answer.h"
 #include "skerry/proxy/passed_headers.h"
 
 namespace skerry {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr std::string_view kMember = "weight_version";
 // Bytes of an answer that are sent together, if they are there.
@@ -23,12 +20,6 @@ constexpr std::string_view kCutOffType = "CutOffBySwitch";
 
 double SecondsSince(Forwarding::Clock::time_point time) {
   return std::chrono::duration<double>(Forwarding::Clock::now() - time).count();
-}
-
-// 1 to 3 seconds, so that clients that were refused together don't come back together.
-int RandomPause() {
-  thread_local std::minstd_rand random(std::random_device{}());
-  return std::uniform_int_distribution<int>(1000, 3000)(random);
 }
 
 std::string TraceOf(const HttpHeaders& headers) {
@@ -340,48 +331,22 @@ void Forwarding::LetGo() {
 }
 
 void Forwarding::Refuse(const Admission::Refused& refused) {
-  const auto number = [](const std::optional<VersionLabel>& label) {
-    return label && label->version ? Json(label->version->number()) : Json();
-  };
-  if (!refused.not_ready) {
-    return Fail(503, "NoEngineInRotation", "no engine is in rotation", /*retry=*/true);
-  }
-  const Version wanted = *constraint_.wanted();
-  const std::string_view kind = constraint_.exact ? "exact" : "min";
-  const int pause = RandomPause();
-  std::string message = refused.applied ? fmt::format("the engines serve {}, not {} {}", refused.applied->Describe(),
-                                                      constraint_.exact ? "exactly" : "at least", wanted)
-                                        : fmt::format("no version is live yet; wanted is {} {}", kind, wanted);
-  if (refused.leaving_for) message += fmt::format("; they are being switched to {}", refused.leaving_for->Describe());
-  const Json body = {{"error",
-                      {{"type", "WeightVersionNotReady"},
-                       {"message", message},
-                       {"run", refused.applied ? Json(refused.applied->run) : Json()},
-                       {"applied", number(refused.applied)},
-                       {"wanted", wanted.number()},
-                       {"constraint", kind},
-                       {"retry_after_ms", pause}}}};
-  FailWith(409, body.dump() + "\n", fmt::format("{}", (pause + 999) / 1000));
+  if (!refused.not_ready) return Fail(503, "NoEngineInRotation", "no engine is in rotation", /*retry=*/true);
+  Answer(NotReadyAnswer(refused, constraint_));
 }
 
 void Forwarding::Fail(int status, std::string_view type, std::string_view message, bool retry) {
-  Json body = {{"error", {{"type", type}, {"message", message}}}};
-  const int pause = RandomPause();
-  if (retry) body["error"]["retry_after_ms"] = pause;
-  FailWith(status, body.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n",
-           retry ? fmt::format("{}", (pause + 999) / 1000) : "");
+  Answer(ErrorAnswer(status, type, message, retry));
 }
 
-void Forwarding::FailWith(int status, const std::string& body, std::string_view retry_after) {
+void Forwarding::Answer(const ServerResponse& response) {
   const auto self = weak_from_this().lock();
-  ServerResponse response{.status = status, .content_type = "application/json", .headers = {}, .body = body};
-  if (!retry_after.empty()) response.headers.Add("Retry-After", std::string(retry_after));
   const bool keep = framing_.keep && !body_refused_;
   std::string bytes = *ResponseHead(response, {.keep = keep, .chunked = false}, std::chrono::system_clock::now());
-  if (request_.method != "HEAD") bytes += body;
-  status_ = status;
-  bytes_out_ += body.size();
-  const RequestEnd end = EndOf(status);
+  if (request_.method != "HEAD") bytes += response.body;
+  status_ = response.status;
+  bytes_out_ += response.body.size();
+  const RequestEnd end = EndOf(response.status);
   Log(RequestEndName(end));
   proxy_.metrics().Ended(end, SecondsSince(begun_), bytes_in_, bytes_out_);
   LetGo();

@@ -13,6 +13,7 @@
 #include <string_view>
 
 #include "skerry/http/exchange.h"
+#include "skerry/http/server.h"
 #include "skerry/http/upstream.h"
 #include "skerry/proxy/admission.h"
 #include "skerry/proxy/answer_to_client.h"
@@ -74,7 +75,7 @@ class Forwarding : public Exchange, public UpstreamCall::Listener, public std::e
   void SendGathered();
   void Refuse(const Admission::Refused& refused);
   void Fail(int status, std::string_view type, std::string_view message, bool retry);
-  void FailWith(int status, const std::string& body, std::string_view retry_after);
+  void Answer(const ServerResponse& response);
   // Gives up what the request holds.
   void LetGo();
   void Close(std::string_view how);
