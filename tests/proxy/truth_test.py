@@ -251,8 +251,10 @@ def test_a_body_that_streams_and_is_held_arrives_whole(agent, trainer, recording
         clients.append(Client(a.url))
         sending = threading.Thread(target=clients[-1].send, args=(head + data, "PUT"), daemon=True)
         sending.start()
-    wait_for(lambda: a.metrics()["skerry_proxy_requests_held"] == len(sent), "held requests")
-    hold.unlink()
+    try:
+        wait_for(lambda: a.metrics()["skerry_proxy_requests_held"] == len(sent), "held requests")
+    finally:
+        hold.unlink()
     assert [client.answer().status for client in clients] == [200] * len(sent)
     assert {message.target: bytes(message.body) for message in server.requests} == {
         f"/{i}": b for i, b in enumerate(bodies)

@@ -267,7 +267,7 @@ Status Island::SwitchTogether(std::vector<Member*> members, const WeightUpdate& 
     records_ = before;  // no engine has been touched
     return noted;
   }
-  const TrafficSwitch traffic(traffic_, members, update.label, options_);
+  std::optional<TrafficSwitch> traffic(std::in_place, traffic_, members, update.label, options_);
   SKERRY_TRY(Failpoint("agent.uncertain_noted"));
   SKERRY_TRY(SwitchPaused(members, receipt));
   SKERRY_TRY(Failpoint("agent.resumed"));
@@ -283,6 +283,7 @@ Status Island::SwitchTogether(std::vector<Member*> members, const WeightUpdate& 
       view.problem.clear();
     });
   }
+  traffic.reset();
   SKERRY_TRY(records_.Save());
   return Failpoint("agent.certain_noted");
 }

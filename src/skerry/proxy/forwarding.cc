@@ -228,6 +228,7 @@ void Forwarding::OnFlip() {
 }
 
 void Forwarding::OnAnswerHead(AnswerHead head) {
+  LetBodyGo();  // it is not sent again from here on
   status_ = head.status;
   first_byte_ = Clock::now();
   proxy_.metrics().FirstByte(SecondsSince(begun_));
@@ -286,6 +287,8 @@ void Forwarding::OnCallFailed(UpstreamFailure kind, const std::string& why) {
     return;
   }
   LetGo();
+  // The agent looks at its engines, and takes one that is gone out of rotation.
+  if (kind == UpstreamFailure::kUnreachable) proxy_.Wake();
   const bool silent = kind == UpstreamFailure::kSilent;
   Fail(silent ? 504 : 503, silent ? "EngineTimeout" : "EngineUnreachable", why, /*retry=*/true);
 }
@@ -326,6 +329,10 @@ void Forwarding::LetGo() {
     admitted_.reset();
   }
   if (std::exchange(held_, false)) proxy_.NoLongerHeld(shared_from_this());
+  LetBodyGo();
+}
+
+void Forwarding::LetBodyGo() {
   proxy_.Release(std::exchange(kept_, 0));
   std::string().swap(body_);
 }

@@ -78,6 +78,7 @@ class Forwarding : public Exchange, public UpstreamCall::Listener, public std::e
   void Answer(const ServerResponse& response);
   // Gives up what the request holds.
   void LetGo();
+  void LetBodyGo();
   void Close(std::string_view how);
   void Log(std::string_view how);
 
