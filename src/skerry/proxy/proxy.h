@@ -35,8 +35,9 @@ struct ProxyOptions {
   std::vector<ProxyEngine> engines;  // in the island's order
   bool namespaces = false;           // --kv namespace
   uint64_t max_body = 64'000'000;    // bytes of a request's body
-  std::function<void()> wake;        // somebody asks for a version that is still to come
-  Path access_log;                   // empty: none
+  // Somebody asks for a version that is still to come, or an engine does not answer: the agent shall look.
+  std::function<void()> wake;
+  Path access_log;  // empty: none
 };
 
 class Proxy : public Traffic {
