@@ -368,7 +368,6 @@ void Reconciler::NoteFailure(AgentStage stage, const Error& error) {
     is_new = !now.failure || now.failure->message != failure.message;
     if (!is_new) failure.count = now.failure->count + 1;
     now.failure = std::move(failure);
-    now.degraded = true;  // until a pass succeeds
   });
   // The same again and again is told once.
   if (is_new) LogWarning("{}: {}", AgentStageName(stage), error.message);
