@@ -103,3 +103,21 @@ def test_an_engine_follows_published_versions_as_if_it_had_been_started_on_each(
         print(f"paused for {sorted(paused)[len(paused) // 2] * 1000:.0f} ms (median of {len(paused)})")
     for version in compared:
         assert fresh_answers(python, chain[version], tmp_path) == answers[version], version
+
+
+@pytest.mark.skipif("SKERRY_CHAIN" in os.environ, reason="one model is enough")
+def test_a_server_without_the_plugin_is_moved_by_reloads(chain, python, tmp_path):
+    """A tied model whose matrices are not packed: one of those that vLLM's own reload is right for."""
+    board, trainer = tmp_path / "b", tmp_path / "trainer"
+    shutil.copytree(chain[0], trainer)
+    skerry("init", board, "--run", "r", "--base", trainer)
+    with Server(python, chain[0], tmp_path / "stock.log", plugin=False, environment=UNPACKED) as server:
+        agent = Agent(board, tmp_path / "state", f"vllm=http://127.0.0.1:{server.port}", tmp_path / "agent.log")
+        for version in range(3):
+            if version:
+                skerry("publish", board, chain[version], "--run", "r", "--state", tmp_path / "s")
+            assert agent.wait_for(version)["last_update"]["engines_by_changes"] == 0
+        assert server.call("/weight_info", method="GET") == {"weight_version": "r@2"}
+        answers = server.answers(), server.checksums()
+        agent.stop()
+    assert answers == fresh_answers(python, chain[2], tmp_path)

@@ -86,7 +86,7 @@ void Forwarding::OnBody(std::string_view piece) {
   if (framing_.chunked_body) {
     std::string& chunk = proxy_.scratch();
     chunk.clear();
-    fmt::format_to(std::back_inserter(chunk), "{:x}\r\n", piece.size());
+    chunk += fmt::format("{:x}\r\n", piece.size());
     chunk += piece;
     chunk += "\r\n";
     call_->Send(chunk);
@@ -198,7 +198,7 @@ std::string Forwarding::RequestHead(std::optional<uint64_t> length) const {
     head += fmt::format("Host: {}\r\n", ListenAddress{.host = engine.host, .port = engine.port}.ToString());
   }
   if (length) {
-    fmt::format_to(std::back_inserter(head), "Content-Length: {}\r\n", *length);
+    head += fmt::format("Content-Length: {}\r\n", *length);
   } else if (framing_.chunked_body) {
     head += "Transfer-Encoding: chunked\r\n";
   }
