@@ -107,12 +107,13 @@ def test_an_engine_follows_published_versions_as_if_it_had_been_started_on_each(
 
 @pytest.mark.skipif("SKERRY_CHAIN" in os.environ, reason="one model is enough")
 def test_a_server_without_the_plugin_is_moved_by_reloads(chain, python, tmp_path):
-    """A tied model whose matrices are not packed: one of those that vLLM's own reload is right for."""
+    """A tied model whose matrices are not packed: vLLM's own reload is right for it, which the agent can't see from outside."""
     board, trainer = tmp_path / "b", tmp_path / "trainer"
     shutil.copytree(chain[0], trainer)
     skerry("init", board, "--run", "r", "--base", trainer)
     with Server(python, chain[0], tmp_path / "stock.log", plugin=False, environment=UNPACKED) as server:
-        agent = Agent(board, tmp_path / "state", f"vllm=http://127.0.0.1:{server.port}", tmp_path / "agent.log")
+        engine = f"vllm=http://127.0.0.1:{server.port}?reload=trust"
+        agent = Agent(board, tmp_path / "state", engine, tmp_path / "agent.log")
         for version in range(3):
             if version:
                 skerry("publish", board, chain[version], "--run", "r", "--state", tmp_path / "s")
