@@ -1,5 +1,7 @@
 """Prefix caches that older weights filled (--kv), seen from a client: H2."""
 
+import re
+
 import pytest
 
 from asking import ROUTE, ask_for, read_json
@@ -35,19 +37,24 @@ def test_H2_namespaces_divide_the_cache_and_nothing_is_flushed(kind, agent, engi
     a = agent(trainer, e, options=("--kv", "namespace"))
     a.wait_for_version(0)
     seen, member = salts_of(e), "extra_key" if kind == "sglang" else "cache_salt"
-    resets = e.count("reset")
+    resets, stays = e.count("reset"), {}
     for version in (0, 1, 2):
         trainer.publish(version)
         a.wait_for_version(version)
         for own in ({}, {member: "tenant-1"}, {member: None}, {member: ""}):
             seen.clear()
             assert text_of(a, kind, **own) == f"w:{trainer.digest(version)[:8]}", "no hit of older weights"
-            label = f"r:{version}" + (":tenant-1" if own.get(member) else "")
-            assert seen == [{member: label}]
+            [salt] = [s[member] for s in seen]
+            run, number, stay, *callers = salt.split(":")
+            assert (run, number, callers) == ("r", str(version), ["tenant-1"] if own.get(member) else [])
+            stays.setdefault(version, set()).add(stay)
+    assert [len(stays[version]) for version in (0, 1, 2)] == [1, 1, 1] and len(set().union(*stays.values())) == 3
     assert e.count("reset") == resets
     a.command("rollback", "--to", 1)
     a.wait_for_version(1)
+    seen.clear()
     assert text_of(a, kind) == f"w:{trainer.digest(1)[:8]}"
+    assert seen[0][member].split(":")[2] not in stays[1], "what ran on through the switch left newer blocks behind"
 
 
 @each_kind
@@ -81,4 +88,6 @@ def test_a_salt_and_a_constraint_leave_the_rest_of_a_body_alone(agent, engine, t
     bodies, completion = [], e.contract.completion
     e.contract.completion = lambda body: (bodies.append(body), completion(body))[1]
     assert read_json(ask_for(a, tokens=2, weight_version={"exact_version": 0}, cache_salt="x", user="u")).tokens
-    assert bodies == [{"prompt": "hello", "max_tokens": 2, "cache_salt": "r:0:x", "user": "u"}]
+    [body] = bodies
+    assert re.fullmatch("r:0:[0-9a-f]{8}:x", body.pop("cache_salt"))
+    assert body == {"prompt": "hello", "max_tokens": 2, "user": "u"}

@@ -55,7 +55,9 @@ std::string Salted(std::string_view value, std::string_view label) {
 
 }  // namespace
 
-std::string CacheLabel(std::string_view run, Version version) { return fmt::format("{}:{}", run, version); }
+std::string CacheLabel(std::string_view run, Version version, std::string_view stay) {
+  return fmt::format("{}:{}:{}", run, version, stay);
+}
 
 std::string WithCacheSalt(std::string_view body, SaltMember member, std::string_view label) {
   const std::string_view name = member == SaltMember::kExtraKey ? "extra_key" : "cache_salt";

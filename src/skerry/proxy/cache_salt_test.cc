@@ -12,7 +12,7 @@ namespace skerry {
 namespace {
 
 std::string Salted(std::string_view body, SaltMember member = SaltMember::kCacheSalt) {
-  return WithCacheSalt(body, member, CacheLabel("grpo-1", Version(7)));
+  return WithCacheSalt(body, member, "grpo-1:7");
 }
 
 TEST(CacheSalt, IsPutBehindTheLastMember) {
@@ -50,7 +50,7 @@ TEST(CacheSalt, LeavesAloneWhatTheEngineRefuses) {
 }
 
 TEST(CacheSalt, IsNeverLongerThanTheEngineTakes) {
-  const std::string label = CacheLabel(std::string(RunId::kMaxSize, 'r'), Version(Version::kMax));
+  const std::string label = CacheLabel(std::string(RunId::kMaxSize, 'r'), Version(Version::kMax), "0123abcd");
   const auto salt_of = [&](const std::string& own) {
     const std::string body = nlohmann::json{{"cache_salt", own}}.dump(-1, ' ', own.size() % 2 == 0);
     return nlohmann::json::parse(WithCacheSalt(body, SaltMember::kCacheSalt, label))["cache_salt"].get<std::string>();
@@ -68,7 +68,7 @@ TEST(CacheSalt, IsNeverLongerThanTheEngineTakes) {
 }
 
 TEST(CacheSalt, HasNoCharacterThatVllmRefuses) {
-  EXPECT_EQ(CacheLabel("a.B_9-c", Version(12)).find_first_of(std::string_view("@/\\\0", 4)), std::string::npos);
+  EXPECT_EQ(CacheLabel("a.B_9-c", Version(12), "0123abcd").find_first_of(std::string_view("@/\\\0", 4)), std::string::npos);
 }
 
 RC_GTEST_PROP(CacheSalt, ChangesNothingElse, (uint64_t seed)) {

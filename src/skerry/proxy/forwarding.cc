@@ -184,7 +184,8 @@ void Forwarding::Start(Admission::Admitted admitted) {
   if (proxy_.options().namespaces && admitted_->live.version && whole_body_) {
     const SaltMember member = SaltMemberOf(engine.kind, request_.path());
     if (member != SaltMember::kNone) {
-      body_ = WithCacheSalt(body_, member, CacheLabel(admitted_->live.run, *admitted_->live.version));
+      body_ = WithCacheSalt(body_, member,
+                            CacheLabel(admitted_->live.run, *admitted_->live.version, proxy_.stay(admitted_->engine)));
     }
   }
   SendRequest(/*fresh=*/false);

@@ -19,6 +19,8 @@ constexpr std::chrono::milliseconds kLook{2};
 // How long a flip lets the streams catch up with what has come. An engine is paused all the while.
 constexpr std::chrono::milliseconds kCatchUp{50};
 
+std::string NewStay() { return RandomToken().substr(0, 8); }
+
 std::vector<std::pair<std::string, std::string>> NamesAndKinds(const std::vector<ProxyEngine>& engines) {
   std::vector<std::pair<std::string, std::string>> all;
   for (const ProxyEngine& engine : engines) all.emplace_back(engine.name, engine.kind);
@@ -39,6 +41,7 @@ Proxy::Proxy(EventLoop& loop, ProxyOptions options, ProxyMetrics& metrics, Acces
       log_(std::move(log)),
       admission_(NamesAndKinds(options_.engines)) {
   for (const ProxyEngine& engine : options_.engines) {
+    stays_.push_back(NewStay());
     upstreams_.push_back(engine.address ? std::make_unique<Upstream>(loop_, *engine.address) : nullptr);
   }
   tick_ = loop_.Every(kTick, [this] { Tick(); });
@@ -149,7 +152,10 @@ void Proxy::Flip(const std::vector<size_t>& engines) {
   }
   loop_.Do([&] {
     for (Forwarding* forwarding : RunningOn(engines)) forwarding->OnFlip();
-    for (const size_t engine : engines) admission_.Flip(engine);
+    for (const size_t engine : engines) {
+      admission_.Flip(engine);
+      stays_[engine] = NewStay();
+    }
   });
 }
 

@@ -79,6 +79,7 @@ class Proxy : public Traffic {
   ProxyMetrics& metrics() { return metrics_; }
   AccessLog& log() { return log_; }
   Upstream& upstream(size_t engine) { return *upstreams_[engine]; }
+  const std::string& stay(size_t engine) const { return stays_[engine]; }
   bool stopping() const { return stopping_; }
   void Wake();
   // Room for a request's body; false: there is none. What was taken is given back with Release.
@@ -106,6 +107,7 @@ class Proxy : public Traffic {
   AccessLog log_;
   Admission admission_;
   std::vector<std::unique_ptr<Upstream>> upstreams_;
+  std::vector<std::string> stays_;  // of each engine at its version (cache_salt.h)
   std::unordered_set<std::shared_ptr<Forwarding>> held_;
   std::unordered_set<Forwarding*> running_;
   uint64_t kept_ = 0;
