@@ -51,6 +51,8 @@ Result<UpstreamOptions> ParseUpstreamUrl(const std::string& url) {
 std::shared_ptr<UpstreamCall> Upstream::Pool::Call(UpstreamCall::Listener& listener, bool to_head, bool fresh) {
   std::shared_ptr<UpstreamConnection> connection;
   const auto oldest = EventSocket::Clock::now() - options.idle_timeout;
+  // What came unasked must not be taken for the answer to this call.
+  while (!idle_.empty() && idle_.back()->Untold() > 0) idle_.back()->CloseIdle();
   if (!fresh && !idle_.empty() && !idle_.back()->IsIdleSince(oldest)) {
     connection = std::move(idle_.back());
     idle_.pop_back();

@@ -68,7 +68,8 @@ TEST(CacheSalt, IsNeverLongerThanTheEngineTakes) {
 }
 
 TEST(CacheSalt, HasNoCharacterThatVllmRefuses) {
-  EXPECT_EQ(CacheLabel("a.B_9-c", Version(12), "0123abcd").find_first_of(std::string_view("@/\\\0", 4)), std::string::npos);
+  EXPECT_EQ(CacheLabel("a.B_9-c", Version(12), "0123abcd").find_first_of(std::string_view("@/\\\0", 4)),
+            std::string::npos);
 }
 
 RC_GTEST_PROP(CacheSalt, ChangesNothingElse, (uint64_t seed)) {
