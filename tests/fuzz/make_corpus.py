@@ -314,6 +314,7 @@ def request():
     sized = "PUT /p HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\nExpect: 100-continue\r\n\r\nbody"
     return {
         "get": b"\0GET /healthz HTTP/1.1\r\nHost: h\r\n\r\n",
+        "empty_chunked": b"\0PUT / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
         "pipelined": b"\2" + sized.encode() + chunked.encode() + b"HEAD / HTTP/1.0\r\n\r\n",
         "both_lengths": b"\5POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
     }
@@ -324,6 +325,7 @@ def engine_answer():
     return {
         "chunked": b"\1HTTP/1.1 100 Continue\r\n\r\n" + chunked,
         "sized": b"\2HTTP/1.1 201 Made so\r\nContent-Length: 4\r\nConnection: close\r\n\r\nbody",
+        "empty_chunked": b"\0HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
         "to_the_end": b"\3HTTP/1.0 200 OK\r\nA: b\r\n\r\nall of it",
         "to_head": b"\x85HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n",
         "both_lengths": b"\4HTTP/1.1 200 OK\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",

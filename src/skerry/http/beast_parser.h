@@ -55,6 +55,10 @@ class BeastParser : public boost::beast::http::basic_parser<is_request> {
     this->body_limit(boost::none);
   }
 
+  // Whether the parser may be given `bytes` of the body: it relies on having all of "0\r\n\r\n", the shortest chunked
+  // body.
+  bool MayTake(size_t bytes) const { return !this->chunked() || announced > 0 || bytes >= 5; }
+
   std::string method, target;  // of a request
   int status = 0;              // of an answer
   std::string reason;

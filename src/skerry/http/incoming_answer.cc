@@ -83,7 +83,7 @@ IncomingAnswer::Progress IncomingAnswer::Parse(std::string_view bytes, size_t& d
   }
   if (!head_done_) return Progress::kNeedsMore;
   while (!parser_->is_done() && head_.has_body) {
-    if (done == bytes.size()) return Progress::kNeedsMore;
+    if (done == bytes.size() || !parser_->MayTake(bytes.size() - done)) return Progress::kNeedsMore;
     error_code error;
     parser_->piece = {};
     const size_t used = parser_->put(boost::asio::const_buffer(bytes.data() + done, bytes.size() - done), error);

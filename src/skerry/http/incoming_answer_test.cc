@@ -64,6 +64,11 @@ TEST(IncomingAnswer, IsTheSameInPiecesOfAnySize) {
   EXPECT_EQ(Receive(chunked).head.length, std::nullopt);
 }
 
+TEST(IncomingAnswer, MayHaveAnEmptyChunkedBody) {
+  const std::string bytes = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n";
+  for (size_t piece = 1; piece <= bytes.size(); ++piece) EXPECT_EQ(Receive(bytes, piece).last, Progress::kComplete);
+}
+
 TEST(IncomingAnswer, LeavesWhatFollowsIt) {
   EXPECT_EQ(Receive("HTTP/1.1 204 No Content\r\n\r\nHTTP/1.1 2").left, "HTTP/1.1 2");
   EXPECT_EQ(Receive("HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nabc").left, "bc");

@@ -127,7 +127,7 @@ IncomingRequest::Progress IncomingRequest::ParseBody() {
     if (asks_leave_ && !parser_->is_done() && waiting() == 0) return Progress::kNeedsLeave;
   }
   while (!parser_->is_done()) {
-    if (waiting() == 0) return Progress::kNeedsMore;
+    if (waiting() == 0 || !parser_->MayTake(waiting())) return Progress::kNeedsMore;
     error_code error;
     parser_->piece = {};
     const size_t used = parser_->put(boost::asio::const_buffer(buffer_.data() + done_, waiting()), error);

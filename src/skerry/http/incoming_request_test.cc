@@ -85,6 +85,11 @@ TEST(IncomingRequest, TakesChunkedBodiesWithoutTheirTrailers) {
   }
 }
 
+TEST(IncomingRequest, MayHaveAnEmptyChunkedBody) {
+  const std::string bytes = "PUT / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n";
+  for (size_t piece = 1; piece <= bytes.size(); ++piece) EXPECT_EQ(Client().Status(bytes, piece), 200) << piece;
+}
+
 TEST(IncomingRequest, FollowsAnotherOneInTheSamePiece) {
   Client client;
   const std::string get = "GET /1 HTTP/1.1\r\nHost: h\r\n\r\n";
