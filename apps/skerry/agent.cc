@@ -191,7 +191,8 @@ void AddAgent(CommandLine& program) {
       .Option("--scrub-rate", args->scrub_rate, "MB a second to re-read and verify (default 20; 0: never)")
       .Option("--load-timeout", args->load_timeout, "Seconds that an engine may take to load (default 600)")
       .Option("--drain-timeout", args->drain_timeout,
-              "Seconds that running requests get with --pause drain (default 60)")
+              "Seconds that a switch waits for requests that are pinned to a version, with --pause drain for all "
+              "(default 60)")
       .Option("--admin-token-file", args->admin_token_file,
               "File with the token for orders (default: one is made, in the state directory)")
       .Option("--user-token-file", args->user_token_file, "File with a token that may only wake the agent")
