@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "skerry/http/bearer.h"
+#include "skerry/proxy/own_answer.h"
 
 namespace skerry {
 namespace {
@@ -16,16 +17,11 @@ ServerResponse JsonAnswer(int status, const Json& json) {
   return response;
 }
 
-// The shape of errors that OpenAI clients know.
-ServerResponse ErrorAnswer(int status, std::string_view type, std::string_view message) {
-  return JsonAnswer(status, {{"error", {{"type", type}, {"message", message}}}});
-}
-
-ServerResponse ErrorAnswer(const Error& error) {
+ServerResponse AnswerOf(const Error& error) {
   return ErrorAnswer(error.code == Code::kInvalid       ? 400
                      : error.code == Code::kUnavailable ? 503
                                                         : 500,
-                     CodeName(error.code), error.message);
+                     CodeName(error.code), error.message, /*retry=*/false);
 }
 
 // The body as a JSON object that has no other fields than these; the error names what is wrong.
@@ -43,7 +39,7 @@ Result<Json> ObjectWith(const std::string& body, std::initializer_list<std::stri
 Json PolicyJson(const Policy& policy) { return {{"run", policy.run.str()}, {"follow", policy.Follow()}}; }
 
 ServerResponse NotAllowed(std::string_view allowed) {
-  ServerResponse response = ErrorAnswer(405, "invalid", fmt::format("allowed here: {}", allowed));
+  ServerResponse response = ErrorAnswer(405, "invalid", fmt::format("allowed here: {}", allowed), /*retry=*/false);
   response.headers.Add("Allow", std::string(allowed));
   return response;
 }
@@ -55,8 +51,9 @@ std::optional<ServerResponse> Endpoints::Refusal(const ServerRequest& request, b
   if (token && SameSecret(*token, tokens_.admin)) return std::nullopt;
   const bool is_user = token && SameSecret(*token, tokens_.user);
   if (is_user && !admin_only) return std::nullopt;
-  if (is_user) return ErrorAnswer(403, "forbidden", "this needs the admin token");
-  ServerResponse response = ErrorAnswer(401, "unauthorized", "this needs a token: Authorization: Bearer TOKEN");
+  if (is_user) return ErrorAnswer(403, "forbidden", "this needs the admin token", /*retry=*/false);
+  ServerResponse response =
+      ErrorAnswer(401, "unauthorized", "this needs a token: Authorization: Bearer TOKEN", /*retry=*/false);
   response.headers.Add("WWW-Authenticate", "Bearer");
   return response;
 }
@@ -70,7 +67,7 @@ ServerResponse Endpoints::Ready() const {
 
 ServerResponse Endpoints::ShowPolicy() const {
   const auto policy = reconciler_.CurrentPolicy();
-  return policy ? JsonAnswer(200, PolicyJson(*policy)) : ErrorAnswer(policy.error());
+  return policy ? JsonAnswer(200, PolicyJson(*policy)) : AnswerOf(policy.error());
 }
 
 ServerResponse Endpoints::SetPolicy(const ServerRequest& request) {
@@ -87,8 +84,8 @@ ServerResponse Endpoints::SetPolicy(const ServerRequest& request) {
     SKERRY_ASSIGN(const std::string follow, text("follow", run == current.run ? current.Follow() : "head"));
     return Policy::Parse(run, follow);
   }();
-  if (!policy) return ErrorAnswer(policy.error());
-  if (const Status set = reconciler_.SetPolicy(*policy); !set) return ErrorAnswer(set.error());
+  if (!policy) return AnswerOf(policy.error());
+  if (const Status set = reconciler_.SetPolicy(*policy); !set) return AnswerOf(set.error());
   return JsonAnswer(200, PolicyJson(*policy));
 }
 
@@ -111,8 +108,8 @@ ServerResponse Endpoints::RollBack(const ServerRequest& request) {
     back.pinned = Version(is_steps ? present->number() - number : number);
     return back;
   }();
-  if (!policy) return ErrorAnswer(policy.error());
-  if (const Status set = reconciler_.SetPolicy(*policy); !set) return ErrorAnswer(set.error());
+  if (!policy) return AnswerOf(policy.error());
+  if (const Status set = reconciler_.SetPolicy(*policy); !set) return AnswerOf(set.error());
   return JsonAnswer(202, PolicyJson(*policy));
 }
 
@@ -146,7 +143,7 @@ ServerResponse Endpoints::Answer(const ServerRequest& request) {
     if (request.method != "PUT" && request.method != "DELETE") return NotAllowed("GET, PUT, DELETE");
     if (auto refusal = Refusal(request, /*admin_only=*/true)) return *std::move(refusal);
     if (request.method == "PUT") return SetPolicy(request);
-    if (const Status reset = reconciler_.ResetPolicy(); !reset) return ErrorAnswer(reset.error());
+    if (const Status reset = reconciler_.ResetPolicy(); !reset) return AnswerOf(reset.error());
     return ShowPolicy();
   }
   if (path == "/v1/skerry/rollback") {
@@ -154,7 +151,7 @@ ServerResponse Endpoints::Answer(const ServerRequest& request) {
     if (auto refusal = Refusal(request, /*admin_only=*/true)) return *std::move(refusal);
     return RollBack(request);
   }
-  return ErrorAnswer(404, "not_found", fmt::format("nothing is at {}", path));
+  return ErrorAnswer(404, "not_found", fmt::format("nothing is at {}", path), /*retry=*/false);
 }
 
 }  // namespace skerry

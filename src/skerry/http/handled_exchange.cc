@@ -71,7 +71,7 @@ void HandledExchange::Run() {
   if (shared_.cut_off) return;
   auto response = std::make_shared<ServerResponse>(Handle(shared_.handler, request_));
   if (response->stream && HasBody(response->status) && request_.method != "HEAD") return RunStream(*response);
-  shared_.loop->Post([self = shared_from_this(), response] { self->Answer(std::move(*response)); });
+  shared_.options.loop->Post([self = shared_from_this(), response] { self->Answer(std::move(*response)); });
 }
 
 // A stream's pieces as chunks (RFC 9112, 7.1), or as they are for HTTP/1.0.
@@ -103,7 +103,7 @@ void HandledExchange::RunStream(ServerResponse& response) {
   } else if (complete) {
     complete = WriteAndWait(std::move(response.body));  // HeadOf made an error of it
   }
-  shared_.loop->Post([self = shared_from_this(), complete] {
+  shared_.options.loop->Post([self = shared_from_this(), complete] {
     if (!self->connection_) return;
     const auto connection = std::exchange(self->connection_, nullptr);
     complete ? connection->Finish(self->keep_) : connection->Abort();
@@ -113,7 +113,7 @@ void HandledExchange::RunStream(ServerResponse& response) {
 // The server waits for its handlers before it ends its own thread, so an answer always comes.
 bool HandledExchange::WriteAndWait(std::string bytes) {
   const auto written = std::make_shared<std::promise<bool>>();
-  shared_.loop->Post([self = shared_from_this(), written, bytes = std::move(bytes)] {
+  shared_.options.loop->Post([self = shared_from_this(), written, bytes = std::move(bytes)] {
     if (!self->connection_ || *self->request_.gone) return written->set_value(false);
     self->connection_->Write(bytes);
     if (self->connection_->unsent() == 0) return written->set_value(true);

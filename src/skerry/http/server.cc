@@ -44,25 +44,24 @@ class WebServer::Core {
  public:
   Core(WebServerOptions options, Handler handler) {
     if (options.loop == nullptr) options.loop = &own_loop_.emplace();
-    shared_.loop = options.loop;
     shared_.pool = &pool_.emplace(options.threads, options.max_waiting);
     shared_.options = std::move(options);
     shared_.handler = std::move(handler);
-    io_ = &shared_.loop->core().io;
-    acceptor_.emplace(*io_);
-    pause_.emplace(*io_);
+    net::io_context& io = shared_.options.loop->core().io;
+    acceptor_.emplace(io);
+    pause_.emplace(io);
   }
   ~Core() {
     Stop(std::chrono::milliseconds(0));
     pool_.reset();
     look_.reset();
     // What the loop still has of this has run when this has.
-    shared_.loop->Do([] {});
-    shared_.loop->Do([this] {
+    shared_.options.loop->Do([] {});
+    shared_.options.loop->Do([this] {
       acceptor_.reset();
       pause_.reset();
     });
-    shared_.loop->Do([] {});
+    shared_.options.loop->Do([] {});
   }
 
   Status Listen() {
@@ -80,15 +79,15 @@ class WebServer::Core {
     if (!error) acceptor_->listen(net::socket_base::max_listen_connections, error);
     if (error) return Fail(CodeOf(error), "cannot {} {}: {}", step, address.ToString(), error.message());
     address.port = acceptor_->local_endpoint(error).port();
-    shared_.loop->Do([this] { Accept(); });
-    look_ = shared_.loop->Every(LookEvery(shared_.options), [this] { CheckTimes(); });
+    shared_.options.loop->Do([this] { Accept(); });
+    look_ = shared_.options.loop->Every(LookEvery(shared_.options), [this] { CheckTimes(); });
     return {};
   }
 
   bool Stop(std::chrono::milliseconds grace) {
     const auto deadline = std::chrono::steady_clock::now() + grace;
     shared_.stopping = true;
-    shared_.loop->Do([this] {
+    shared_.options.loop->Do([this] {
       error_code ignored;
       acceptor_->close(ignored);
       pause_->cancel();
@@ -99,7 +98,7 @@ class WebServer::Core {
     const bool ended = shared_.changed.wait_until(lock, deadline, none);
     shared_.cut_off = true;
     lock.unlock();
-    shared_.loop->Do([this] {
+    shared_.options.loop->Do([this] {
       for (const auto& connection : Open()) connection->Close();
     });
     return ended;
@@ -151,7 +150,6 @@ class WebServer::Core {
   }
 
   std::optional<EventLoop> own_loop_;
-  net::io_context* io_ = nullptr;
   std::optional<net::basic_socket_acceptor<tcp, net::io_context::executor_type>> acceptor_;
   std::optional<net::steady_timer> pause_;
   ServerShared shared_;

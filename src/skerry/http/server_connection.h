@@ -27,7 +27,6 @@ class ServerConnection;
 struct ServerShared {
   WebServerOptions options;
   WebServer::Handler handler;
-  EventLoop* loop = nullptr;
   std::atomic<bool> stopping = false;
   std::atomic<bool> cut_off = false;  // requests that no handler has begun are dropped
   HandlerPool* pool = nullptr;

@@ -13,10 +13,10 @@ namespace skerry {
 enum class RequestEnd {
   kComplete,        // the engine's answer went out as a whole, whatever its status
   kNotReady,        // 409
-  kNoEngine,        // 503: none in rotation, or too many requests
+  kNoEngine,        // 503: none in rotation or to be reached, or too many requests
   kRefused,         // 400, 403, 413, …
   kClientGone,      // it left before the end
-  kEngineBrokeOff,  // 503, 504, or cut within an answer
+  kEngineBrokeOff,  // or was silent for too long, before or within its answer
   kCutOff,          // by a switch or the agent's end
 };
 std::string_view RequestEndName(RequestEnd end);

@@ -9,7 +9,6 @@ Admission::Admission(std::vector<std::pair<std::string, std::string>> names_and_
   for (auto& [name, kind] : names_and_kinds) {
     engines_.push_back({.name = std::move(name), .kind = std::move(kind), .live = {}, .target = {}});
   }
-  in_rotation_.resize(engines_.size());
 }
 
 // Whether a request may begin on it now.
@@ -66,7 +65,7 @@ void Admission::Ended(size_t engine, bool exact) {
 
 void Admission::SetIn(size_t engine, const VersionLabel& live) {
   EngineState& state = engines_[engine];
-  in_rotation_[engine] = true;
+  state.in_rotation = true;
   if (state.target) return;
   state.live = last_ = live;
   state.phase = Phase::kOpen;
@@ -74,7 +73,7 @@ void Admission::SetIn(size_t engine, const VersionLabel& live) {
 
 void Admission::SetOut(size_t engine, bool certain) {
   EngineState& state = engines_[engine];
-  in_rotation_[engine] = false;
+  state.in_rotation = false;
   state.phase = Phase::kOut;
   if (!certain) state.live.reset();
 }
@@ -105,7 +104,7 @@ void Admission::Flip(size_t engine) {
 void Admission::EndSwitch(size_t engine) {
   EngineState& state = engines_[engine];
   state.target.reset();
-  if (!in_rotation_[engine] || !state.live) {
+  if (!state.in_rotation || !state.live) {
     state.phase = Phase::kOut;
     return;
   }

@@ -27,6 +27,7 @@ class Admission {
   struct EngineState {
     std::string name, kind;
     Phase phase = Phase::kOut;
+    bool in_rotation = false;            // as the island last said
     std::optional<VersionLabel> live;    // that it serves; after a failure nobody knows
     std::optional<VersionLabel> target;  // of the switch
     PausePolicy policy = PausePolicy::kInPlace;
@@ -77,7 +78,6 @@ class Admission {
   bool WillServe(const EngineState& engine, const VersionConstraint& constraint) const;
 
   std::vector<EngineState> engines_;
-  std::vector<bool> in_rotation_;
   std::optional<VersionLabel> last_;  // that some engine in rotation served
 };
 

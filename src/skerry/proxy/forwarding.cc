@@ -16,7 +16,6 @@ namespace {
 constexpr std::string_view kMember = "weight_version";
 // Bytes of an answer that are sent together, if they are there.
 constexpr size_t kGathered = 16 << 10;
-constexpr std::string_view kCutOffType = "CutOffBySwitch";
 
 double SecondsSince(Forwarding::Clock::time_point time) {
   return std::chrono::duration<double>(Forwarding::Clock::now() - time).count();
@@ -32,11 +31,6 @@ bool IsWideText(std::string_view body) {
   const std::string_view first = body.substr(0, 4);
   return first.find('\0') != std::string_view::npos || first.substr(0, 2) == "\xFE\xFF" ||
          first.substr(0, 2) == "\xFF\xFE";
-}
-
-RequestEnd EndOf(int status) {
-  if (status == 409) return RequestEnd::kNotReady;
-  return status >= 500 ? RequestEnd::kNoEngine : RequestEnd::kRefused;
 }
 
 }  // namespace
@@ -84,12 +78,7 @@ void Forwarding::OnBody(std::string_view piece) {
   }
   if (!call_) return;  // the engine has answered without waiting for all of it
   if (framing_.chunked_body) {
-    std::string& chunk = proxy_.scratch();
-    chunk.clear();
-    chunk += fmt::format("{:x}\r\n", piece.size());
-    chunk += piece;
-    chunk += "\r\n";
-    call_->Send(chunk);
+    call_->Send(fmt::format("{:x}\r\n{}\r\n", piece.size(), piece));
   } else {
     call_->Send(piece);
   }
@@ -106,7 +95,7 @@ void Forwarding::OnBodyEnd() {
 void Forwarding::OnBodyRefused(int status, std::string_view why) {
   body_refused_ = true;
   if (answer_ && answer_->begun()) {
-    Close("client_gone");
+    Close(RequestEnd::kClientGone);
     return;
   }
   Fail(status, "invalid", why, /*retry=*/false);
@@ -224,8 +213,12 @@ std::optional<Version> Forwarding::LiveVersion() const {
 bool Forwarding::HasUnread() { return call_ && !blocked_ && call_->Untold() > 0; }
 
 void Forwarding::OnFlip() {
-  unsure_ = blocked_;
-  sure_after_ = Clock::time_point::max();
+  const auto now = Clock::now();
+  // Unread: it could not be told in the time that a flip has.
+  const bool unread = HasUnread();
+  unsure_ = blocked_ || unread || (unsure_ && now <= sure_after_);
+  if (blocked_) sure_after_ = Clock::time_point::max();
+  if (unread) sure_after_ = now + kSettling;
 }
 
 void Forwarding::OnAnswerHead(AnswerHead head) {
@@ -268,8 +261,7 @@ void Forwarding::OnAnswerEnd() {
   call_.reset();
   answer_->Finish(LiveVersion(), gathered_);
   SendGathered();
-  Log("complete");
-  proxy_.metrics().Ended(RequestEnd::kComplete, SecondsSince(begun_), bytes_in_, bytes_out_);
+  Record(RequestEnd::kComplete);
   const bool keep = answer_->keeps();
   LetGo();
   std::exchange(port_, nullptr)->Finish(keep);
@@ -284,40 +276,37 @@ void Forwarding::OnCallFailed(UpstreamFailure kind, const std::string& why) {
     return SendRequest(/*fresh=*/true);
   }
   if (answer_ && answer_->begun()) {
-    Close("engine_broke_off");
+    Close(RequestEnd::kEngineBrokeOff);
     return;
   }
   LetGo();
   // The agent looks at its engines, and takes one that is gone out of rotation.
   if (kind == UpstreamFailure::kUnreachable) proxy_.Wake();
   const bool silent = kind == UpstreamFailure::kSilent;
-  Fail(silent ? 504 : 503, silent ? "EngineTimeout" : "EngineUnreachable", why, /*retry=*/true);
+  Answer(ErrorAnswer(silent ? 504 : 503, silent ? "EngineTimeout" : "EngineUnreachable", why, /*retry=*/true),
+         kind == UpstreamFailure::kUnreachable ? RequestEnd::kNoEngine : RequestEnd::kEngineBrokeOff);
 }
 
 void Forwarding::CutOff(std::string_view why) {
   const auto self = shared_from_this();
   if (port_ == nullptr) return;
   if (answer_ && answer_->begun()) {
-    Close("cut_off");
+    Close(RequestEnd::kCutOff);
     return;
   }
   LetGo();
-  Fail(503, kCutOffType, why, /*retry=*/true);
+  Answer(ErrorAnswer(503, "CutOffBySwitch", why, /*retry=*/true), RequestEnd::kCutOff);
 }
 
 void Forwarding::OnGone() {
   const auto self = shared_from_this();
   if (port_ == nullptr) return;
-  Close("client_gone");
+  Close(RequestEnd::kClientGone);
 }
 
-void Forwarding::Close(std::string_view how) {
+void Forwarding::Close(RequestEnd end) {
   const auto self = shared_from_this();
-  const RequestEnd end = how == "cut_off"            ? RequestEnd::kCutOff
-                         : how == "engine_broke_off" ? RequestEnd::kEngineBrokeOff
-                                                     : RequestEnd::kClientGone;
-  Log(how);
-  proxy_.metrics().Ended(end, SecondsSince(begun_), bytes_in_, bytes_out_);
+  Record(end);
   LetGo();
   std::exchange(port_, nullptr)->Abort();
 }
@@ -340,30 +329,29 @@ void Forwarding::LetBodyGo() {
 
 void Forwarding::Refuse(const Admission::Refused& refused) {
   if (!refused.not_ready) return Fail(503, "NoEngineInRotation", "no engine is in rotation", /*retry=*/true);
-  Answer(NotReadyAnswer(refused, constraint_));
+  Answer(NotReadyAnswer(refused, constraint_), RequestEnd::kNotReady);
 }
 
 void Forwarding::Fail(int status, std::string_view type, std::string_view message, bool retry) {
-  Answer(ErrorAnswer(status, type, message, retry));
+  Answer(ErrorAnswer(status, type, message, retry), status >= 500 ? RequestEnd::kNoEngine : RequestEnd::kRefused);
 }
 
-void Forwarding::Answer(const ServerResponse& response) {
+void Forwarding::Answer(const ServerResponse& response, RequestEnd end) {
   const auto self = weak_from_this().lock();
   const bool keep = framing_.keep && !body_refused_;
   std::string bytes = *ResponseHead(response, {.keep = keep, .chunked = false}, std::chrono::system_clock::now());
   if (request_.method != "HEAD") bytes += response.body;
   status_ = response.status;
   bytes_out_ += response.body.size();
-  const RequestEnd end = EndOf(response.status);
-  Log(RequestEndName(end));
-  proxy_.metrics().Ended(end, SecondsSince(begun_), bytes_in_, bytes_out_);
+  Record(end);
   LetGo();
   ClientPort* port = std::exchange(port_, nullptr);
   port->Write(bytes);
   port->Finish(keep);
 }
 
-void Forwarding::Log(std::string_view how) {
+void Forwarding::Record(RequestEnd end) {
+  proxy_.metrics().Ended(end, SecondsSince(begun_), bytes_in_, bytes_out_);
   if (!proxy_.log().enabled()) return;
   const std::string trace = TraceOf(request_.headers);
   AccessLogEntry entry{.client = request_.peer,
@@ -371,7 +359,7 @@ void Forwarding::Log(std::string_view how) {
                        .path = request_.target.raw,
                        .engine = {},
                        .trace = trace,
-                       .ended = how,
+                       .ended = RequestEndName(end),
                        .status = status_,
                        .start = {},
                        .end = {},

@@ -75,12 +75,13 @@ class Forwarding : public Exchange, public UpstreamCall::Listener, public std::e
   void SendGathered();
   void Refuse(const Admission::Refused& refused);
   void Fail(int status, std::string_view type, std::string_view message, bool retry);
-  void Answer(const ServerResponse& response);
+  void Answer(const ServerResponse& response, RequestEnd end);
   // Gives up what the request holds.
   void LetGo();
   void LetBodyGo();
-  void Close(std::string_view how);
-  void Log(std::string_view how);
+  void Close(RequestEnd end);
+  // In the metrics and the access log.
+  void Record(RequestEnd end);
 
   Proxy& proxy_;
   ServerRequest request_;

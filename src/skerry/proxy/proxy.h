@@ -90,12 +90,11 @@ class Proxy : public Traffic {
   void NoLongerHeld(const std::shared_ptr<Forwarding>& forwarding);
   void AddRunning(Forwarding* forwarding) { running_.insert(forwarding); }
   void RemoveRunning(Forwarding* forwarding) { running_.erase(forwarding); }
-  std::string& scratch() { return scratch_; }
 
  private:
   Proxy(EventLoop& loop, ProxyOptions options, ProxyMetrics& metrics, AccessLog log);
 
-  // Looks again at what is held, and shows the numbers.
+  // Looks again at what is held.
   void Changed();
   void Tick();
   std::vector<Forwarding*> RunningOn(const std::vector<size_t>& engines) const;
@@ -113,7 +112,6 @@ class Proxy : public Traffic {
   uint64_t kept_ = 0;
   bool stopping_ = false;
   std::chrono::steady_clock::time_point last_wake_;
-  std::string scratch_;  // for bytes that are made and sent at once
   std::shared_ptr<void> tick_;
 };
 
