@@ -75,7 +75,10 @@ void UpstreamConnection::WantAnswer(bool want) {
   Take("");
 }
 
-size_t UpstreamConnection::Untold() { return received_.size() + Available(); }
+size_t UpstreamConnection::Untold() {
+  // What is kept while the answer is wanted says nothing yet: a part of a head, or of the framing between two chunks.
+  return (wanted_ ? 0 : received_.size()) + Available();
+}
 
 void UpstreamConnection::OnBytes(std::string_view bytes) {
   since_ = Clock::now();

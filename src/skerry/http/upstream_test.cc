@@ -1,5 +1,8 @@
 #include "skerry/http/upstream.h"
 
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/write.hpp>
 #include <semaphore>
 #include <thread>
 
@@ -154,6 +157,29 @@ TEST_F(UpstreamTest, ReadsNothingThatIsNotWanted) {
   EXPECT_EQ(recorder.text, "");
   loop.Do([&] { call->WantAnswer(true); });
   EXPECT_EQ(recorder.Wait(), "200 " + big + " end");
+}
+
+// A chunk ends with a line end that is read together with the next chunk's size.
+TEST_F(UpstreamTest, HasNothingUntoldBetweenTwoChunks) {
+  boost::asio::io_context io;
+  boost::asio::ip::tcp::acceptor acceptor(io, {boost::asio::ip::make_address("127.0.0.1"), 0});
+  Upstream upstream(loop, {.host = "127.0.0.1", .port = acceptor.local_endpoint().port()});
+  Recorder recorder;
+  std::shared_ptr<UpstreamCall> call;
+  loop.Do([&] { call = Begin(upstream, recorder, "/", false); });
+  boost::asio::ip::tcp::socket server = acceptor.accept();
+  const auto send = [&](std::string bytes) { boost::asio::write(server, boost::asio::buffer(bytes)); };
+  const auto await = [&](const std::string& text) {
+    for (std::string have; have != text;) loop.Do([&] { have = recorder.text; });
+  };
+  send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n");
+  await("200 abc");
+  loop.Do([&] { EXPECT_EQ(call->Untold(), 0); });
+  send("4\r\nde");
+  await("200 abcde");
+  loop.Do([&] { EXPECT_EQ(call->Untold(), 0); });
+  send("fg\r\n0\r\n\r\n");
+  EXPECT_EQ(recorder.Wait(), "200 abcdefg end");
 }
 
 TEST(UpstreamUrl, IsAHostAndAPort) {
