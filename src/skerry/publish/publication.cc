@@ -8,7 +8,6 @@
 #include "skerry/publish/anchor_schedule.h"
 #include "skerry/publish/anchor_writer.h"
 #include "skerry/publish/version_objects.h"
-#include "skerry/pull/route.h"
 
 namespace skerry {
 namespace {
@@ -16,52 +15,23 @@ namespace {
 constexpr uint64_t kPartBytes = 16 << 20;
 // Before anything is known, a patch is taken to be this part of the checkpoint.
 constexpr uint64_t kFirstGuess = 128;
-constexpr size_t kMostAnchors = 4;  // that a manifest names
 
 }  // namespace
 
-// From the note of the last publish, else from the board.
-Status Publication::FindPosition() {
-  // A caller that asks for a number, or takes over, is to be told how things are, not how they were.
-  if (state_.position() && !options_.version && !options_.take_over && board_.Trusts(state_.position()->manifest)) {
-    position_ = *state_.position();
-    from_note_ = true;
-    return {};
-  }
-  SKERRY_ASSIGN(HeadAt at, board_.ReadHead(run_));
-  SKERRY_ASSIGN(Manifest manifest, board_.ReadManifest(at.head, at.head.version));
-  position_ = Position{.at = std::move(at), .manifest = std::move(manifest), .tails = {}, .anchors = {}};
-  position_->anchors = position_->manifest.anchors;
-  // What a reader without anything would fetch beside the anchor.
-  const auto route = PlanRoute(board_, position_->at.head, position_->at.head.version, std::nullopt);
-  if (route) {
-    const uint64_t anchor = route->anchor ? route->anchor->anchor.bytes : 0;
-    position_->tails[position_->at.head.version] = route->bytes - anchor;
-  }
-  return {};
-}
-
-// Fencing: whoever owned an epoch and finds a later one of somebody else has been replaced.
-Status Publication::CheckOwner() const {
-  const Head& head = position_->at.head;
-  SKERRY_TRY(board_.MayTakeOver(head, state_.id()));
-  const bool replaced = state_.epoch() != 0 && head.publisher != state_.id() && head.epoch > state_.epoch();
-  if (!replaced || options_.take_over) return {};
-  return Fail(Code::kConflict,
-              "run {}: another publisher ({}) took over with epoch {} at {}; this one owned epoch {} and must stop, "
-              "unless it is to take the run back (--take-over)",
-              run_, head.publisher, head.epoch, head.time, state_.epoch());
-}
-
 // Whether the asked number is taken: by these bytes (nothing to do) or by others (an error).
 Result<bool> Publication::TakenAlready() {
-  const Head& head = position_->at.head;
+  const Head& head = release_.head();
   if (!options_.version || *options_.version > head.version) return false;
+  const Checkpoint* checkpoint = target_.checkpoint();
+  if (checkpoint == nullptr) {
+    return Fail(Code::kConflict, "run {} is at version {} already: {} can't be compared with version {}", run_,
+                head.version, target_.name(), *options_.version);
+  }
   SKERRY_ASSIGN(const Manifest manifest, board_.ReadManifest(head, *options_.version));
-  SKERRY_ASSIGN(const std::vector<RunningDigest> digests, DigestTensors(checkpoint_, options_.threads, progress_));
-  const Digest model = ModelDigest(checkpoint_.layout().tensors_digest(), digests);
-  SKERRY_ASSIGN(const std::vector<SideFile> side_files, DescribeSideFiles(checkpoint_));
-  if (model != manifest.model || checkpoint_.layout().digest() != manifest.layout ||
+  SKERRY_ASSIGN(const std::vector<RunningDigest> digests, DigestTensors(*checkpoint, options_.threads, progress_));
+  const Digest model = ModelDigest(checkpoint->layout().tensors_digest(), digests);
+  SKERRY_ASSIGN(const std::vector<SideFile> side_files, DescribeSideFiles(*checkpoint));
+  if (model != manifest.model || checkpoint->layout().digest() != manifest.layout ||
       side_files != manifest.side_files) {
     return Fail(Code::kConflict, "version {} of run {} is published with model digest {}, not {}{}", *options_.version,
                 run_, manifest.model.Short(), model.Short(),
@@ -75,9 +45,9 @@ Result<bool> Publication::TakenAlready() {
 
 Status Publication::CheckTensors() const {
   const Layout& before = snapshot_.checkpoint().layout();
-  if (before.tensors_digest() == checkpoint_.layout().tensors_digest()) return {};
-  return Fail(Code::kInvalid, "{} does not have the tensors of run {}: {}", checkpoint_.directory().string(), run_,
-              DescribeTensorDifferences(before, checkpoint_.layout()));
+  if (before.tensors_digest() == target_.layout().tensors_digest()) return {};
+  return Fail(Code::kInvalid, "{} does not have the tensors of run {}: {}", target_.name(), run_,
+              DescribeTensorDifferences(before, target_.layout()));
 }
 
 // What the version's side files are: the snapshot's with the changes. The checkpoint is not asked again, since it may
@@ -98,9 +68,9 @@ Status Publication::DescribeTargetFiles(const std::vector<SideFileChange>& chang
 }
 
 size_t Publication::PartsToMake() const {
-  if (snapshot_.checkpoint().layout().digest() != checkpoint_.layout().digest()) return 1;  // parts change no layout
+  if (snapshot_.checkpoint().layout().digest() != target_.layout().digest()) return 1;  // parts change no layout
   if (options_.parts) return std::max<size_t>(1, *options_.parts);
-  const ManifestStats& last = position_->manifest.stats;
+  const ManifestStats& last = release_.position().manifest.stats;
   const uint64_t expected = last.patch_bytes > 0 ? last.patch_bytes : last.checkpoint_bytes / kFirstGuess;
   return std::max<size_t>(1, expected / kPartBytes);
 }
@@ -117,7 +87,7 @@ Result<EncodedPart> Publication::Encode(const std::vector<size_t>& tensors, int 
   const EncodeOptions encode{.threads = options_.threads, .level = options_.level, .with_names = false};
   const Path spool = state_directory_ / fmt::format("spool-{:03}.skerry", number);
   SKERRY_ASSIGN(EncodedPart part,
-                EncodePart(snapshot_.checkpoint(), checkpoint_, tensors,
+                EncodePart(snapshot_.checkpoint(), target_.tensors(), tensors,
                            number == 0 ? side_file_changes_ : std::vector<SideFileChange>(), encode, spool, progress_));
   part.object.key = DeltaKey(run_, version_, number, part.object.sha256);
   return part;
@@ -127,7 +97,7 @@ Result<EncodedPart> Publication::Encode(const std::vector<size_t>& tensors, int 
 // wanted and has nothing else.
 Result<std::vector<EncodedPart>> Publication::EncodeParts(TaskQueue& uploads) {
   const bool wanted_anyway = options_.allow_empty || options_.version.has_value() || files_changed_;
-  const std::vector<std::vector<size_t>> groups = GroupTensors(checkpoint_.layout(), PartsToMake());
+  const std::vector<std::vector<size_t>> groups = GroupTensors(target_.layout(), PartsToMake());
   std::vector<EncodedPart> parts;
   bool stored = false;
   for (size_t i = 0; i < groups.size(); ++i) {
@@ -137,7 +107,7 @@ Result<std::vector<EncodedPart>> Publication::EncodeParts(TaskQueue& uploads) {
       SKERRY_TRY(StorePart(part, uploads));
       stored = true;
     }
-    SKERRY_TRY(ProvePart(part, snapshot_.checkpoint(), checkpoint_, options_.threads, progress_));
+    SKERRY_TRY(ProvePart(part, snapshot_.checkpoint(), target_, options_.threads, progress_));
     parts.push_back(std::move(part));
   }
   return parts;
@@ -146,10 +116,10 @@ Result<std::vector<EncodedPart>> Publication::EncodeParts(TaskQueue& uploads) {
 // This writer's part, and for writer 0 those of the others.
 Result<std::vector<EncodedPart>> Publication::EncodeWithOthers(TaskQueue& uploads) {
   const WriterOfMany& writer = *options_.writer;
-  const size_t tensors = checkpoint_.layout().tensors().size();
+  const size_t tensors = target_.layout().tensors().size();
   const std::vector<std::vector<size_t>> groups =
-      snapshot_.checkpoint().layout().digest() == checkpoint_.layout().digest()
-          ? GroupTensors(checkpoint_.layout(), writer.of)
+      snapshot_.checkpoint().layout().digest() == target_.layout().digest()
+          ? GroupTensors(target_.layout(), writer.of)
           : std::vector<std::vector<size_t>>(1);
   if (groups.size() != writer.of) {
     return Fail(Code::kInvalid, "{} writers can't share version {}: its {} tensors make {} parts{}", writer.of,
@@ -158,7 +128,7 @@ Result<std::vector<EncodedPart>> Publication::EncodeWithOthers(TaskQueue& upload
   }
   SKERRY_ASSIGN(EncodedPart mine, Encode(groups[writer.index], static_cast<int>(writer.index)));
   SKERRY_TRY(StorePart(mine, uploads));
-  SKERRY_TRY(ProvePart(mine, snapshot_.checkpoint(), checkpoint_, options_.threads, progress_));
+  SKERRY_TRY(ProvePart(mine, snapshot_.checkpoint(), target_, options_.threads, progress_));
   SKERRY_TRY(uploads.Finish());
   SKERRY_TRY(exchange_->Announce(mine));
   SKERRY_TRY(Failpoint("publish.part_announced"));
@@ -173,18 +143,21 @@ Result<std::vector<EncodedPart>> Publication::EncodeWithOthers(TaskQueue& upload
 Status Publication::EncodeAndStore() {
   const Checkpoint& before = snapshot_.checkpoint();
   SKERRY_TRY(CheckTensors());
-  SKERRY_ASSIGN(side_file_changes_, CompareSideFiles(before, checkpoint_));
+  side_file_changes_.clear();
+  if (target_.checkpoint() != nullptr) {
+    SKERRY_ASSIGN(side_file_changes_, CompareSideFiles(before, *target_.checkpoint()));
+  }
   SKERRY_TRY(DescribeTargetFiles(side_file_changes_));
-  files_changed_ = !side_file_changes_.empty() || before.layout().digest() != checkpoint_.layout().digest();
+  files_changed_ = !side_file_changes_.empty() || before.layout().digest() != target_.layout().digest();
 
   TaskQueue uploads(/*threads=*/2);
   Stopwatch watch;
   SKERRY_ASSIGN(std::vector<EncodedPart> parts, exchange_ ? EncodeWithOthers(uploads) : EncodeParts(uploads));
   if (exchange_ && options_.writer->index != 0) return {};
-  SKERRY_ASSIGN(encoded_, CombineParts(std::move(parts), before.layout(), checkpoint_.layout()));
-  if (encoded_.base_model != position_->at.head.model) {
+  SKERRY_ASSIGN(encoded_, CombineParts(std::move(parts), before.layout(), target_.layout()));
+  if (encoded_.base_model != release_.head().model) {
     return Fail(Code::kCorrupt, "snapshot {}: model digest {}, but the head's is {}", snapshot_.directory().string(),
-                encoded_.base_model.Short(), position_->at.head.model.Short());
+                encoded_.base_model.Short(), release_.head().model.Short());
   }
   const double worked = encoded_.compare_seconds + encoded_.encode_seconds;
   const double elapsed = watch.Lap();
@@ -198,66 +171,35 @@ Status Publication::EncodeAndStore() {
     SKERRY_ASSIGN(digests_, PutTensorDigests(board_, run_, version_, encoded_.target_digests));
     return {};
   }));
-  SKERRY_TRY(uploads.Add([this]() -> Status {
-    SKERRY_ASSIGN(settled_, board_.Settle(position_->at, &position_->manifest));
-    return {};
-  }));
+  SKERRY_TRY(uploads.Add([this] { return release_.Settle(); }));
   SKERRY_ASSIGN(skip_edges_, skips_.Build(board_, ThisStep(), progress_));
   SKERRY_TRY(uploads.Finish());
   SKERRY_TRY(Failpoint("publish.patch_stored"));
-  if (before.layout().digest() == checkpoint_.layout().digest()) return {};
-  SKERRY_TRY(board_.PutLayout(run_, checkpoint_.layout().Serialize()));
+  if (before.layout().digest() == target_.layout().digest()) return {};
+  SKERRY_TRY(board_.PutLayout(run_, target_.layout().Serialize()));
   return {};
 }
 
 Result<StagedManifest> Publication::Stage() {
-  const Head& head = position_->at.head;
-  Manifest manifest{.run = run_,
-                    .version = version_,
-                    .parent = head.manifest.sha256,
-                    .time = FormatTime(clock_.Now()),
-                    .step = options_.step,
-                    .layout = checkpoint_.layout().digest(),
-                    .model = encoded_.target_model,
-                    .tensor_digests = digests_,
-                    .side_files = side_files_};
-  manifest.anchors = position_->anchors;
-  if (manifest.anchors.size() > kMostAnchors) manifest.anchors.resize(kMostAnchors);
-  manifest.edges = {{.from = head.version, .base_model = head.model, .parts = encoded_.parts}};
-  manifest.edges.insert(manifest.edges.end(), skip_edges_.begin(), skip_edges_.end());
-  manifest.stats = {.elements = checkpoint_.layout().total_units(),
-                    .changed = encoded_.changed,
-                    .tensors_changed = encoded_.tensors_changed,
-                    .checkpoint_bytes = checkpoint_.layout().total_bytes(),
-                    .patch_bytes = encoded_.patch_bytes};
-  SKERRY_ASSIGN(StagedManifest staged, board_.StageManifest(std::move(manifest)));
-  SKERRY_TRY(Failpoint("publish.manifest_stored"));
-  return staged;
-}
-
-Status Publication::MoveHead(const StagedManifest& staged) {
-  const Head& head = position_->at.head;
-  const bool own_epoch = head.publisher == state_.id();
-  Head next{.run = run_,
-            .epoch = own_epoch ? head.epoch : head.epoch + 1,
-            .version = version_,
-            .manifest = staged.ref(),
-            .model = staged.manifest().model,
-            .publisher = state_.id(),
-            .nonce = RandomToken(),
-            .sequence = head.sequence + 1,
-            .time = FormatTime(clock_.Now())};
-  SKERRY_TRY(state_.ForgetPosition());
-  SKERRY_TRY(state_.OwnEpoch(next.epoch));
-  SKERRY_ASSIGN(Generation generation, board_.MoveHead(settled_, next, staged));
-  receipt_.version = version_;
-  published_ = HeadAt{std::move(next), std::move(generation)};
-  return Failpoint("publish.head_moved");
+  const Layout& layout = target_.layout();
+  return release_.Stage({.step = options_.step,
+                         .layout = layout.digest(),
+                         .model = encoded_.target_model,
+                         .tensor_digests = digests_,
+                         .side_files = side_files_,
+                         .parts = encoded_.parts,
+                         .skips = skip_edges_,
+                         .features = {},
+                         .stats = {.elements = layout.total_units(),
+                                   .changed = encoded_.changed,
+                                   .tensors_changed = encoded_.tensors_changed,
+                                   .checkpoint_bytes = layout.total_bytes(),
+                                   .patch_bytes = encoded_.patch_bytes}});
 }
 
 // The version is out; what is left can be done again from the board.
 Status Publication::Follow(const StagedManifest& staged) {
-  const bool same_files = snapshot_.checkpoint().layout().digest() == checkpoint_.layout().digest();
+  const bool same_files = snapshot_.checkpoint().layout().digest() == target_.layout().digest();
   if (exchange_) exchange_->RemoveReceipts();
   SKERRY_TRY(skips_.Remember(ThisStep(), progress_));
   if (same_files) {
@@ -266,13 +208,7 @@ Status Publication::Follow(const StagedManifest& staged) {
   } else {
     snapshot_.Close();  // the next publish rebuilds it
   }
-  Position next{.at = *published_,
-                .manifest = staged.manifest(),
-                .tails = position_->tails,
-                .anchors = staged.manifest().anchors};
-  AddTail(next.manifest, next.tails);
-  SKERRY_TRY(state_.SetPosition(std::move(next)));
-  return Failpoint("publish.position_kept");
+  return release_.Note(staged);
 }
 
 Status Publication::WriteAnchorIfDue(const Manifest& manifest) {
@@ -297,11 +233,11 @@ void Publication::Sweep() const {
 void Publication::FillReceipt() {
   receipt_.model = encoded_.target_model;
   receipt_.step = options_.step;
-  receipt_.elements = checkpoint_.layout().total_units();
+  receipt_.elements = target_.layout().total_units();
   receipt_.changed = encoded_.changed;
   receipt_.tensors_changed = encoded_.tensors_changed;
   receipt_.patch_bytes = encoded_.patch_bytes;
-  receipt_.checkpoint_bytes = checkpoint_.layout().total_bytes();
+  receipt_.checkpoint_bytes = target_.layout().total_bytes();
   receipt_.parts = encoded_.parts.size();
   receipt_.skips = skip_edges_.size();
   for (const Edge& edge : skip_edges_) receipt_.skip_bytes += edge.bytes();
@@ -310,20 +246,18 @@ void Publication::FillReceipt() {
 // The head has these bytes already.
 Result<PublishReceipt> Publication::NothingNew() {
   Sweep();
-  if (from_note_) {
+  if (release_.from_note()) {
     // Nothing will prove that the note is still true but looking.
-    SKERRY_ASSIGN(const HeadAt now, board_.ReadHead(run_));
-    if (now.generation != position_->at.generation) {
-      SKERRY_TRY(state_.ForgetPosition());
-      from_note_ = false;
+    SKERRY_ASSIGN(const bool there, release_.IsStillThere());
+    if (!there) {
       receipt_ = {};
       return Run();
     }
   }
-  receipt_.version = position_->at.head.version;
+  receipt_.version = release_.head().version;
   // An anchor that was interrupted is gone on with.
-  SKERRY_TRY(state_.SetPosition(*position_));
-  SKERRY_TRY(WriteAnchorIfDue(position_->manifest));
+  SKERRY_TRY(release_.Note());
+  SKERRY_TRY(WriteAnchorIfDue(release_.position().manifest));
   return receipt_;
 }
 
@@ -345,17 +279,31 @@ Result<PublishReceipt> Publication::FinishAsOther() {
   return receipt_;
 }
 
+// A capture is what differs from the snapshot as it was then.
+Status Publication::PrepareSnapshot(bool from_scratch) {
+  const Head& head = release_.head();
+  const Capture* capture = target_.capture();
+  if (capture == nullptr) return snapshot_.Prepare(board_, head, from_scratch, options_.threads, progress_);
+  if (from_scratch) {
+    SKERRY_TRY(snapshot_.Drop());
+    return Fail(Code::kCorrupt, "snapshot {} was damaged: it is dropped, and what was captured with it; publish again",
+                snapshot_.directory().string());
+  }
+  if (capture->generation() == snapshot_.generation() && snapshot_.IsAt(head)) return {};
+  return Fail(Code::kConflict, "run {}: its head went on to version {} after the weights were captured: publish again",
+              run_, head.version);
+}
+
 // Snapshot and patch; once more where the snapshot turns out to be damaged.
 Status Publication::MakePatch() {
   Stopwatch watch;
-  const Head& head = position_->at.head;
-  SKERRY_TRY(snapshot_.Prepare(board_, head, /*from_scratch=*/false, options_.threads, progress_));
+  SKERRY_TRY(PrepareSnapshot(/*from_scratch=*/false));
   SKERRY_TRY(Failpoint("publish.snapshot_ready"));
   receipt_.snapshot_seconds = watch.Lap();
   Status encoded = EncodeAndStore();
   if (!encoded && encoded.error().code == Code::kCorrupt) {
     watch.Lap();
-    SKERRY_TRY(snapshot_.Prepare(board_, head, /*from_scratch=*/true, options_.threads, progress_));
+    SKERRY_TRY(PrepareSnapshot(/*from_scratch=*/true));
     receipt_.snapshot_seconds += watch.Lap();
     encoded = EncodeAndStore();
   }
@@ -365,16 +313,16 @@ Status Publication::MakePatch() {
 }
 
 Result<PublishReceipt> Publication::Run() {
-  SKERRY_TRY(FindPosition());
-  SKERRY_TRY(CheckOwner());
-  const Head& head = position_->at.head;
+  // A caller that asks for a number is to be told how things are, not how they were.
+  SKERRY_TRY(release_.Begin(/*look=*/options_.version.has_value(), options_.take_over));
+  const Head& head = release_.head();
   if (options_.version && *options_.version > head.version.Next()) {
     return Fail(Code::kInvalid, "run {} is at version {}: the next one is {}, not {}", run_, head.version,
                 head.version.Next(), *options_.version);
   }
   SKERRY_ASSIGN(const bool taken, TakenAlready());
   if (taken) return receipt_;
-  version_ = head.version.Next();
+  version_ = release_.next();
   if (options_.writer) exchange_.emplace(board_, run_, version_, head.manifest.sha256, *options_.writer);
 
   SKERRY_TRY(MakePatch());
@@ -383,7 +331,8 @@ Result<PublishReceipt> Publication::Run() {
   if (!receipt_.published) return NothingNew();
   Stopwatch watch;
   SKERRY_ASSIGN(const StagedManifest staged, Stage());
-  SKERRY_TRY(MoveHead(staged));
+  SKERRY_TRY(release_.MoveHead(staged));
+  receipt_.version = version_;
   receipt_.publish_seconds += watch.Lap();
 
   Status followed = Follow(staged);

@@ -10,6 +10,7 @@
 #include "skerry/publish/part_exchange.h"
 #include "skerry/publish/publisher.h"
 #include "skerry/publish/publisher_state.h"
+#include "skerry/publish/release.h"
 #include "skerry/publish/skip_builder.h"
 #include "skerry/publish/snapshot.h"
 #include "skerry/publish/version_encoder.h"
@@ -20,24 +21,22 @@ namespace skerry {
 class Publication {
  public:
   Publication(const Board& board, const RunId& run, const Path& state_directory, PublisherState& state,
-              Snapshot& snapshot, const Checkpoint& checkpoint, const PublishOptions& options, const Clock& clock,
+              Snapshot& snapshot, const Target& target, const PublishOptions& options, const Clock& clock,
               Progress& progress)
       : board_(board),
         run_(run),
         state_directory_(state_directory),
         state_(state),
         snapshot_(snapshot),
-        checkpoint_(checkpoint),
+        target_(target),
         options_(options),
-        clock_(clock),
         progress_(progress),
+        release_(board, run, state, clock),
         skips_(state_directory / "undo", options.level, options.threads) {}
 
   Result<PublishReceipt> Run();
 
  private:
-  Status FindPosition();
-  Status CheckOwner() const;
   Result<bool> TakenAlready();
   Status MakePatch();
   Status CheckTensors() const;
@@ -49,7 +48,7 @@ class Publication {
   Status EncodeAndStore();
   Status StorePart(const EncodedPart& part, TaskQueue& uploads) const;
   Result<StagedManifest> Stage();
-  Status MoveHead(const StagedManifest& staged);
+  Status PrepareSnapshot(bool from_scratch);
   Status Follow(const StagedManifest& staged);
   Status WriteAnchorIfDue(const Manifest& manifest);
   Result<PublishReceipt> NothingNew();
@@ -60,7 +59,7 @@ class Publication {
   SkipBuilder::Step ThisStep() const {
     return {.run = run_,
             .snapshot = snapshot_.checkpoint(),
-            .target = checkpoint_,
+            .target = target_.tensors(),
             .encoded = encoded_,
             .version = version_};
   }
@@ -70,23 +69,19 @@ class Publication {
   const Path& state_directory_;
   PublisherState& state_;
   Snapshot& snapshot_;
-  const Checkpoint& checkpoint_;
+  const Target& target_;
   const PublishOptions& options_;
-  const Clock& clock_;
   Progress& progress_;
+  Release release_;
   const SkipBuilder skips_;
 
-  std::optional<Position> position_;  // the head that this version follows
-  bool from_note_ = false;            // and it was not read from the board
-  Version version_;                   // the new one
-  bool files_changed_ = false;        // side files, or how the tensors lie in files
+  Version version_;             // the new one
+  bool files_changed_ = false;  // side files, or how the tensors lie in files
   std::vector<SideFileChange> side_file_changes_;
   std::vector<SideFile> side_files_;
   EncodedVersion encoded_;
   std::vector<Edge> skip_edges_;
   ObjectRef digests_;
-  std::optional<SettledHead> settled_;
-  std::optional<HeadAt> published_;
   std::optional<PartExchange> exchange_;  // with the other writers, where there are any
   PublishReceipt receipt_;
 };

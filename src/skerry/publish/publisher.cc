@@ -16,6 +16,11 @@ struct Publisher::Impl {
         state(std::move(s)),
         snapshot(directory / "snapshot") {}
 
+  Result<PublishReceipt> Publish(const Target& target, const PublishOptions& options, const Clock& clock,
+                                 Progress& progress) {
+    return Publication(board, run, state_directory, state, snapshot, target, options, clock, progress).Run();
+  }
+
   const Board board;
   const RunId run;
   const Path state_directory;
@@ -42,9 +47,29 @@ Result<Publisher> Publisher::Open(const Board& board, const RunId& run, const Pa
 
 Result<PublishReceipt> Publisher::Publish(const Checkpoint& checkpoint, const PublishOptions& options,
                                           const Clock& clock, Progress& progress) {
-  return Publication(impl_->board, impl_->run, impl_->state_directory, impl_->state, impl_->snapshot, checkpoint,
-                     options, clock, progress)
-      .Run();
+  return impl_->Publish(Target(checkpoint), options, clock, progress);
+}
+
+Result<PublishReceipt> Publisher::Publish(const Capture& capture, const PublishOptions& options, const Clock& clock,
+                                          Progress& progress) {
+  return impl_->Publish(Target(capture), options, clock, progress);
+}
+
+Result<Capture> Publisher::BeginCapture(int threads, bool takes_over, const Clock& clock, Progress& progress) {
+  Release release(impl_->board, impl_->run, impl_->state, clock);
+  SKERRY_TRY(release.Begin(/*look=*/false, takes_over));
+  if (release.from_note() && !impl_->snapshot.IsAt(release.head())) {
+    // Since it takes long anyway: not to a version that is not the head's any more.
+    SKERRY_TRY(release.Begin(/*look=*/true, takes_over));
+  }
+  SKERRY_TRY(impl_->snapshot.Prepare(impl_->board, release.head(), /*from_scratch=*/false, threads, progress));
+  SKERRY_TRY(release.Note());
+  return Capture(impl_->snapshot.checkpoint(), impl_->snapshot.generation(), threads);
+}
+
+std::optional<Head> Publisher::head() const {
+  const std::optional<Position>& position = impl_->state.position();
+  return position ? std::optional<Head>(position->at.head) : std::nullopt;
 }
 
 Result<PublishReceipt> Publish(const Board& board, const RunId& run, const Checkpoint& checkpoint,

@@ -28,7 +28,7 @@ class SkipBuilder {
   struct Step {
     const RunId& run;
     const Checkpoint& snapshot;
-    const Checkpoint& target;
+    const TensorSource& target;
     const EncodedVersion& encoded;
     Version version;  // of the target
   };

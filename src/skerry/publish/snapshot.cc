@@ -5,6 +5,7 @@
 namespace skerry {
 
 Status Snapshot::Open(int threads, Progress& progress) {
+  ++generation_;
   SKERRY_ASSIGN(canonical_,
                 CanonicalCheckpoint::Open(directory_, DefaultStateDirectory(directory_), threads, progress));
   return {};
@@ -17,12 +18,11 @@ bool Snapshot::IsAt(const Head& head) const {
 
 Status Snapshot::Prepare(const Board& board, const Head& head, bool from_scratch, int threads, Progress& progress) {
   if (from_scratch) {
-    canonical_.reset();
-    SKERRY_TRY(RemoveTree(directory_));
+    SKERRY_TRY(Drop());
   } else if (IsAt(head) || (!canonical_ && Open(threads, progress) && IsAt(head))) {
     return {};
   }
-  canonical_.reset();
+  Close();
   const CatchUpOptions options{.version = head.version, .threads = threads};
   auto caught_up = CatchUp(board, head.run, directory_, options, progress);
   if (!caught_up && caught_up.error().code == Code::kMismatch && !from_scratch) {
@@ -34,6 +34,7 @@ Status Snapshot::Prepare(const Board& board, const Head& head, bool from_scratch
 }
 
 Status Snapshot::Follow(const EncodedVersion& version, const VersionLabel& label, int threads, Progress& progress) {
+  ++generation_;
   std::vector<Patch> patches;
   for (const Path& spool : version.spools) {
     SKERRY_ASSIGN(Patch patch, Patch::Open(spool));

@@ -21,17 +21,29 @@ class Snapshot {
   // Where it is open.
   const Checkpoint& checkpoint() const { return canonical_->checkpoint(); }
 
+  // Whether it is open at the head's version.
+  bool IsAt(const Head& head) const;
+  // Another one whenever the bytes may be others.
+  uint64_t generation() const { return generation_; }
+
   // Brings it to the head's version, from the board unless it is there already; `from_scratch` drops what is there.
   Status Prepare(const Board& board, const Head& head, bool from_scratch, int threads, Progress& progress);
   // Moves it to the version that was made from it.
   Status Follow(const EncodedVersion& version, const VersionLabel& label, int threads, Progress& progress);
-  void Close() { canonical_.reset(); }
+  void Close() {
+    canonical_.reset();
+    ++generation_;
+  }
+  Status Drop() {
+    Close();
+    return RemoveTree(directory_);
+  }
 
  private:
   Status Open(int threads, Progress& progress);
-  bool IsAt(const Head& head) const;
 
   Path directory_;
+  uint64_t generation_ = 0;
   std::optional<CanonicalCheckpoint> canonical_;
 };
 

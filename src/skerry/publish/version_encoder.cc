@@ -6,7 +6,8 @@
 #include "skerry/tensors/tensor_subset.h"
 
 namespace skerry {
-Result<EncodedPart> EncodePart(const Checkpoint& snapshot, const Checkpoint& target, std::vector<size_t> tensors,
+
+Result<EncodedPart> EncodePart(const TensorSource& snapshot, const TensorSource& target, std::vector<size_t> tensors,
                                std::vector<SideFileChange> side_files, const EncodeOptions& options, const Path& spool,
                                Progress& progress) {
   EncodedPart part{.tensors = std::move(tensors), .receipt = {}, .spool = spool, .object = {}};
@@ -26,7 +27,7 @@ Result<EncodedPart> EncodePart(const Checkpoint& snapshot, const Checkpoint& tar
   return part;
 }
 
-Status ProvePart(const EncodedPart& part, const Checkpoint& snapshot, const Checkpoint& target, int threads,
+Status ProvePart(const EncodedPart& part, const TensorSource& snapshot, const Target& target, int threads,
                  Progress& progress) {
   SKERRY_ASSIGN(const Patch patch, Patch::Open(part.spool));
   const auto decode = [&](const TensorSource& before, const Layout& after) {
@@ -38,7 +39,7 @@ Status ProvePart(const EncodedPart& part, const Checkpoint& snapshot, const Chec
                           : decode(TensorSubset(snapshot, part.tensors), target.layout().Subset(part.tensors));
   if (proved) return {};
   return Fail(Code::kConflict, "{} changed while it was being published: publish it again ({})",
-              target.directory().string(), proved.error().message);
+              target.name(), proved.error().message);
 }
 
 std::vector<PatchPart::TensorRange> RangesOf(const std::vector<size_t>& tensors) {

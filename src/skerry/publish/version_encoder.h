@@ -9,7 +9,7 @@
 #include "skerry/base/task_queue.h"
 #include "skerry/board/board.h"
 #include "skerry/patch/encoder.h"
-#include "skerry/tensors/checkpoint.h"
+#include "skerry/publish/target.h"
 
 namespace skerry {
 
@@ -22,13 +22,13 @@ struct EncodedPart {
 };
 
 // Compares these tensors of `snapshot` and `target` and encodes what changed to `spool`.
-Result<EncodedPart> EncodePart(const Checkpoint& snapshot, const Checkpoint& target, std::vector<size_t> tensors,
+Result<EncodedPart> EncodePart(const TensorSource& snapshot, const TensorSource& target, std::vector<size_t> tensors,
                                std::vector<SideFileChange> side_files, const EncodeOptions& options, const Path& spool,
                                Progress& progress);
 
 // Decodes and verifies the part as a reader will. kConflict when somebody wrote to the target while it was compared:
 // that must not become a version that nobody can rebuild.
-Status ProvePart(const EncodedPart& part, const Checkpoint& snapshot, const Checkpoint& target, int threads,
+Status ProvePart(const EncodedPart& part, const TensorSource& snapshot, const Target& target, int threads,
                  Progress& progress);
 
 // `tensors` as ranges.
