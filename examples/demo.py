@@ -1,8 +1,8 @@
-"""The demo's main job: a trainer publishes versions, an island follows, both are compared.
+"""The simple demo: a trainer publishes versions, an island follows, both are compared.
 
     python examples/demo.py --skerry BINARY --base DIR --steps 12 [--keep DIR]
 
-`./demo` sets everything up and runs this. The trainer (train_grpo.py) and the island (island.py)
+`./demo --simple` sets everything up and runs this. The trainer (train_grpo.py) and the island (island.py)
 are processes of their own that share nothing but the board; this one starts them, shows their
 events as they come, and judges the result: exit code 0 where every version's files on the island
 are byte for byte what the trainer served, 1 where not or where something failed.
@@ -11,31 +11,26 @@ are byte for byte what the trainer served, 1 where not or where something failed
 from __future__ import annotations
 
 import argparse
-import os
 import shutil
-import signal
-import subprocess
 import sys
-import tempfile
 import time
 from contextlib import ExitStack
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import report
 from event_log import EventReader
+from processes import DemoError, Process, Stopped, ignore_signals, stop_on_signals
 from skerry_cli import Skerry, SkerryError
+from work_folder import folder_bytes, open_memory_folder, open_work_folder
 
 EXAMPLES = Path(__file__).resolve().parent
-MEMORY = Path("/dev/shm")
 RUN = "grpo-1"
 LEARNING_RATE = 1e-6
 POLL_SECONDS = 0.1
 ISLAND_PATIENCE_SECONDS = (
     120.0  # how long the island may take for its next version once the trainer is done
 )
-LOG_TAIL = 15  # lines
 
 PARTS = {
     "sample": "sampling answers",
@@ -44,17 +39,6 @@ PARTS = {
     "hash": "hashing",
     "publish": "publishing",
 }
-
-
-class DemoError(Exception):
-    """The demo cannot go on; the message is for the person at the terminal."""
-
-
-class Stopped(Exception):
-    """A signal asks the demo to stop."""
-
-    def __init__(self, number: int) -> None:
-        self.number = number
 
 
 class Screen:
@@ -74,43 +58,14 @@ class Screen:
             print("\r\x1b[K" + text[:width], end="", flush=True)
 
 
-class Child:
-    """An example program as a process, in a session of its own: it is ended with its children."""
+class Program:
+    """An example program as a process, and the events that it tells."""
 
-    def __init__(self, name: str, arguments: list[str], logs: Path, extra_nice: int = 0) -> None:
-        self.name = name
-        self.events = EventReader(logs / f"{name}.jsonl")
-        self._log = logs / f"{name}.log"
-        with self._log.open("wb") as log:
-            self._process = subprocess.Popen(
-                ["nice", "-n", str(extra_nice), sys.executable, *arguments]
-                + ["--events", str(logs / f"{name}.jsonl")],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-
-    def running(self) -> bool:
-        """Whether it still runs. Raises DemoError where it failed."""
-        code = self._process.poll()
-        if code is None:
-            return True
-        if code != 0:
-            lines = self._log.read_text(errors="replace").splitlines()[-LOG_TAIL:]
-            raise DemoError("\n  ".join([f"the {self.name} failed (exit code {code}):", *lines]))
-        return False
-
-    def stop(self) -> None:
-        """End it and all that it started: politely, then by force."""
-        for number in (signal.SIGTERM, signal.SIGKILL):
-            try:
-                os.killpg(self._process.pid, number)
-                self._process.wait(timeout=5)
-            except ProcessLookupError:
-                return
-            except subprocess.TimeoutExpired:
-                continue
+    def __init__(self, name: str, arguments: list[str], logs: Path, nice: int) -> None:
+        events = logs / f"{name}.jsonl"
+        command = [sys.executable, *arguments, "--events", str(events)]
+        self.process = Process(name, command, logs / f"{name}.log", nice=nice)
+        self.events = EventReader(events)
 
 
 class Demo:
@@ -139,7 +94,7 @@ class Demo:
         made = self._skerry.init(options.base)
         say(f"board run {RUN}, v0 is the base, {report.size(made['bytes'])}")
 
-        island = self._start("island", ["--state", str(self._work / "island")], extra_nice=5)
+        island = self._start("island", ["--state", str(self._work / "island")], nice=5)
         trainer = self._start(
             "trainer",
             ["--base", str(options.base), "--served", str(self._served)]
@@ -149,14 +104,14 @@ class Demo:
         self._follow(trainer, island)
         return self._judge()
 
-    def _start(self, name: str, arguments: list[str], extra_nice: int = 0) -> Child:
+    def _start(self, name: str, arguments: list[str], nice: int = 0) -> Program:
         program = {"trainer": "train_grpo.py", "island": "island.py"}[name]
         where = ["--skerry", str(self._options.skerry), "--board", self._skerry.board, "--run", RUN]
-        child = Child(name, [str(EXAMPLES / program), *where, *arguments], self._logs, extra_nice)
-        self._stack.callback(child.stop)
+        child = Program(name, [str(EXAMPLES / program), *where, *arguments], self._logs, nice)
+        self._stack.callback(child.process.stop)
         return child
 
-    def _follow(self, trainer: Child, island: Child) -> None:
+    def _follow(self, trainer: Program, island: Program) -> None:
         """Show events until the trainer is done and the island holds its last version."""
         doing, since = "starting up", time.monotonic()
         heard = since  # from the island, or from the trainer for the last time
@@ -164,7 +119,7 @@ class Demo:
         while True:
             if training:
                 heard = time.monotonic()
-                training = trainer.running()
+                training = trainer.process.running()
             for event in trainer.events.read():
                 if event["event"] == "part":
                     doing = f"step {event['step']}: {PARTS[event['part']]}"
@@ -174,7 +129,7 @@ class Demo:
                     self._show_step(event)
                 else:
                     self._base_files = event["files"]
-            if not island.running():
+            if not island.process.running():
                 raise DemoError("the island ended before the trainer")
             for event in island.events.read():
                 self._versions[event["version"]] = event
@@ -248,42 +203,9 @@ def printable(answer: str, longest: int = 24) -> str:
     return f'"{clean}"' if len(clean) <= longest else f'"{clean[: longest - 1]}…"'
 
 
-def checkpoint_bytes(directory: Path) -> int:
-    """Size of all files below the directory."""
-    return sum(path.stat().st_size for path in directory.rglob("*") if path.is_file())
-
-
-def open_work_folder(keep: Path | None, stack: ExitStack) -> Path:
-    """The folder for everything: `keep`, which stays, or a temporary one, which does not."""
-    if keep is None:
-        work = Path(tempfile.mkdtemp(prefix="skerry-demo-"))
-        stack.callback(shutil.rmtree, work, ignore_errors=True)
-        return work
-    try:
-        keep.mkdir(parents=True, exist_ok=True)
-        if any(keep.iterdir()):
-            raise DemoError(f"{keep} is not empty")
-    except OSError as error:
-        raise DemoError(f"cannot use {keep}: {error.strerror}") from error
-    return keep.resolve()
-
-
-def open_served_folder(work: Path, needed: int, stack: ExitStack) -> Path:
-    """Where the served view goes: in memory where there is room, as every step rewrites it."""
-    if (
-        MEMORY.is_dir()
-        and os.access(MEMORY, os.W_OK)
-        and shutil.disk_usage(MEMORY).free > 2 * needed
-    ):
-        parent = Path(tempfile.mkdtemp(prefix="skerry-served-", dir=MEMORY))
-        stack.callback(shutil.rmtree, parent, ignore_errors=True)
-        return parent / "served"
-    return work / "served"
-
-
 def run_demo(options: argparse.Namespace, stack: ExitStack) -> int:
     """Make the folders, run the demo in them, and return the exit code."""
-    needed = checkpoint_bytes(options.base)
+    needed = folder_bytes(options.base)
     work = open_work_folder(options.keep, stack)
     if shutil.disk_usage(work).free < 6 * needed:
         raise DemoError(f"{work} has no room: the demo needs {report.size(6 * needed)}")
@@ -291,28 +213,11 @@ def run_demo(options: argparse.Namespace, stack: ExitStack) -> int:
         kept_base = work / "base" / options.base.name
         shutil.copytree(options.base, kept_base)
         options.base = kept_base
-    served = open_served_folder(work, needed, stack)
+    served = (open_memory_folder(needed, stack) or work) / "served"  # every step rewrites it
     identical = Demo(options, work, served, stack).run()
     if options.keep is not None:
         print(f"Kept in {work}: base, board, trainer, island and logs.")
     return 0 if identical else 1
-
-
-def stop_on_signals() -> None:
-    """Turn Ctrl-C and friends into an exception, on whose way out all is ended and removed."""
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        ignore_signals()
-        raise Stopped(number)
-
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, stop)
-
-
-def ignore_signals() -> None:
-    """Let nothing but SIGKILL interrupt this process from now on."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
 
 
 def main() -> int:

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
 
 class EventWriter:
-    """Appends events to a file; each is on disk for others to read when `write` returns."""
+    """Appends events to a file; each can be read by others when `write` returns. Any thread may write."""
 
     def __init__(self, path: Path) -> None:
         self._file = path.open("a", encoding="utf-8")
+        self._lock = threading.Lock()
 
     def write(self, kind: str, **fields: Any) -> None:
         """Append {"event": kind, ...fields}."""
-        self._file.write(json.dumps({"event": kind, **fields}) + "\n")
-        self._file.flush()
+        line = json.dumps({"event": kind, **fields}) + "\n"
+        with self._lock:
+            self._file.write(line)
+            self._file.flush()
 
 
 class EventReader:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +36,7 @@ class Skerry:
     binary: Path
     board: str
     run: str
+    more_environment: Mapping[str, str] = field(default_factory=dict)
 
     def init(self, base: Path) -> dict[str, Any]:
         """Create the run; version 0 is the checkpoint directory `base`."""
@@ -47,13 +50,18 @@ class Skerry:
         """The newest version, and who moved the head there."""
         return self._call("head")
 
+    def log(self) -> list[dict[str, Any]]:
+        """All versions, newest first."""
+        return self._call("log", "--limit", "1000000")["versions"]
+
     def pull(self, directory: Path, version: int) -> dict[str, Any]:
         """Make `directory` hold the given version, by patches from the one that it holds."""
         return self._call("pull", "-o", str(directory), "--version", str(version))
 
     def _call(self, command: str, *arguments: str) -> dict[str, Any]:
         line = [str(self.binary), command, self.board, "--run", self.run, *arguments, "--json"]
-        done = subprocess.run(line, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+        environment = {**os.environ, **self.more_environment}
+        done = subprocess.run(line, stdin=subprocess.DEVNULL, capture_output=True, text=True, env=environment)
         if done.returncode != 0:
             message = done.stderr.strip() or f"skerry {command}: exit code {done.returncode}"
             raise SkerryError(done.returncode, message)

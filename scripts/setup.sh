@@ -37,12 +37,28 @@ setup_venv() {
   echo "$stamp" > "$directory/.requirements"
 }
 
+# setup_package DIR: this tree's Python package in a Python environment that has what pyproject.toml requires. Built in build/python with
+# the flags, and so with the objects, of the dev preset, which ccache has already.
+setup_package() {
+  local directory=$1 stamp
+  stamp=$(find CMakeLists.txt CMakePresets.json pyproject.toml apps/skerry python src -type f ! -name '*.pyc' ! -name '*_test.*' -print0 |
+    sort -z | xargs -0 sha256sum | sha256sum | cut -d' ' -f1)
+  [ "$(cat "$directory/.package" 2>/dev/null)" = "$stamp" ] && return 0
+  echo "building the Python package into $directory"
+  CXX=/usr/bin/c++ CMAKE_EXECUTABLE=/usr/bin/cmake SKBUILD_CMAKE_ARGS=--preset=dev SKBUILD_CMAKE_BUILD_TYPE=None \
+    SKBUILD_BUILD_DIR=build/python \
+    "$directory/bin/python" -m pip --disable-pip-version-check -q install --no-build-isolation --no-deps --force-reinstall .
+  echo "$stamp" > "$directory/.package"
+}
+
 # The Python environment of tests/vllm: vLLM's CPU build (2.5 GB, some minutes), without what its packages bring for other machines and
 # what breaks their imports, and with this tree's Python package.
 setup_vllm() {
   local directory=$1
   setup_venv "$directory" requirements-vllm.txt
-  local pip=("$directory/bin/python" -m pip --disable-pip-version-check -q)
-  "${pip[@]}" uninstall -y torchvision torchaudio torchcodec triton 2>/dev/null
-  "${pip[@]}" install --no-build-isolation --no-deps --force-reinstall .
+  if [ ! -e "$directory/.trimmed" ]; then
+    "$directory/bin/python" -m pip --disable-pip-version-check -q uninstall -y torchvision torchaudio torchcodec triton 2>/dev/null
+    touch "$directory/.trimmed"
+  fi
+  setup_package "$directory"
 }

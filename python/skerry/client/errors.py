@@ -8,26 +8,18 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from skerry.errors import SkerryError
+
 _LONGEST_EXCERPT = 300  # characters of a foreign error's body in a message
 
 
-class SkerryError(Exception):
-    """Base of all. `attempts`: how often the request was sent before this was raised."""
+class CallError(SkerryError):
+    """Base of what calls of the client raise. `attempts`: how often the request was sent before."""
 
     attempts: int = 1
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (type(self), self.args, self.__dict__)
 
-
-def _rebuild(kind: type[SkerryError], args: tuple[Any, ...], fields: dict[str, Any]) -> SkerryError:
-    error = kind.__new__(kind, *args)
-    error.args = args
-    error.__dict__.update(fields)
-    return error
-
-
-class AgentUnreachable(SkerryError):
+class AgentUnreachable(CallError):
     """No answer: the connection failed, or broke or timed out before the answer's head. `timed_out` tells which.
 
     The engine may have worked on the request all the same.
@@ -38,7 +30,7 @@ class AgentUnreachable(SkerryError):
         self.timed_out = timed_out
 
 
-class AnswerBroken(SkerryError):
+class AnswerBroken(CallError):
     """An answer that had begun was cut off. It is never sent again by itself.
 
     `events`: how many events of the stream had come. `last_version`: the version of the last one.
@@ -61,7 +53,7 @@ class AnswerBroken(SkerryError):
         self.timed_out = timed_out
 
 
-class ProtocolError(SkerryError, ValueError):
+class ProtocolError(CallError, ValueError):
     """An answer that is not as docs/proxy.md says."""
 
 
@@ -72,7 +64,7 @@ class ConstraintNotKept(ProtocolError):
     """
 
 
-class RequestFailed(SkerryError):
+class RequestFailed(CallError):
     """An answer of another status than 2xx, from the agent or the engine.
 
     `status`; `type` and `message` of its error object (empty where it has none); `retry_after`: seconds, None where

@@ -1,6 +1,8 @@
-"""What the tests of skerry.client share: a scripted agent, and the two clients called alike."""
+"""What the tests share: the command; for skerry.client, a scripted agent, and the two clients called alike."""
 
 import asyncio
+import sysconfig
+from pathlib import Path
 
 import pytest
 
@@ -70,3 +72,11 @@ def start():
     yield make
     for agent in agents:
         agent.close()
+
+
+@pytest.fixture(scope="session")
+def command():
+    """The command `skerry` that came with the package."""
+    found = Path(sysconfig.get_path("scripts")) / "skerry"
+    assert found.is_file(), f"{found} is missing: install the package"
+    return found

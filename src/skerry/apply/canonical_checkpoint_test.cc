@@ -234,7 +234,7 @@ class HostilePatch : public CanonicalCheckpointTest {
     EncodeSparseFlat(6144, positions, std::vector<StepToken>(positions.size()), table, payload);
     MemorySink sink;
     PatchWriter writer(sink);
-    Must(writer.Begin(false));
+    Must(writer.Begin(0));
     Must(writer.AddBlock({.first_cell = 2, .cells = 1, .changed = announced}, payload));
     PatchHead head{.info = patch_.info(), .tables = {{DType::kBF16, table}}};
     head.info.changed = announced;

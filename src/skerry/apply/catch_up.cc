@@ -171,7 +171,7 @@ Status Walk::Advance(const Hop& hop, const std::vector<Path>& files, const Path&
     SKERRY_ASSIGN(Patch patch, Patch::Open(file));
     patches.push_back(std::move(patch));
   }
-  auto set = PatchSet::OfParts(patches, hop.edge.parts, canonical_->checkpoint().layout().tensors().size(),
+  auto set = PatchSet::OfParts(patches, hop.edge.parts, canonical_->checkpoint().layout(),
                                hop.edge.base_model, to.model);
   if (!set) return Annotate(std::move(set).error(), fmt::format("run {} version {}", to.run, to.version));
   const Patch& first = patches.front();

@@ -8,6 +8,7 @@
 #include "skerry/apply/beside.h"
 #include "skerry/apply/journal.h"
 #include "skerry/base/failpoint.h"
+#include "skerry/base/interrupt.h"
 
 namespace skerry {
 namespace {
@@ -24,6 +25,7 @@ Status Until(std::chrono::milliseconds patience, const Path& file, std::string_v
     if (std::chrono::steady_clock::now() >= end) {
       return Fail(Code::kUnavailable, "{}: {} ({} ms)", file.string(), what, patience.count());
     }
+    SKERRY_TRY(CheckInterrupt());
     std::this_thread::sleep_for(kBetweenTries);
   }
 }
@@ -63,6 +65,7 @@ Result<ContentLock> ContentLock::Shared(const Path& directory, std::chrono::mill
                   patience.count());
     }
     lock = ContentLock();
+    SKERRY_TRY(CheckInterrupt());
     std::this_thread::sleep_for(kBetweenTries);
   }
 }

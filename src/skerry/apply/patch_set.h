@@ -24,15 +24,15 @@ class PatchSet {
   // One patch over all tensors. Implicit, since it is the usual case.
   PatchSet(const Patch& whole);  // NOLINT(google-explicit-constructor)
 
-  // `parts[i]` says the tensors of `patches[i]`, of a model with `tensors` tensors. Parts change no layout: kCorrupt
-  // when one does, or when they are not what `parts` can be.
-  static Result<PatchSet> OfParts(std::span<const Patch> patches, std::span<const PatchPart> parts, size_t tensors,
-                                  const Digest& base_model, const Digest& target_model);
+  // `parts[i]` says the tensors of `patches[i]`, of a model with this layout; what boxes of them they are about, they
+  // say themselves. Parts change no layout: kCorrupt when one does, or when they are not what `parts` can be.
+  static Result<PatchSet> OfParts(std::span<const Patch> patches, std::span<const PatchPart> parts,
+                                  const Layout& layout, const Digest& base_model, const Digest& target_model);
 
   const Digest& base_model() const { return base_model_; }
   const Digest& target_model() const { return target_model_; }
   // The only patch, over all tensors; null where there are parts.
-  const Patch* whole() const { return members_.front().tensors.empty() ? members_.front().patch : nullptr; }
+  const Patch* whole() const { return is_whole_ ? members_.front().patch : nullptr; }
   // The patch whose side files count: the first.
   const Patch& first() const { return *members_.front().patch; }
 
@@ -53,12 +53,19 @@ class PatchSet {
  private:
   struct Member {
     const Patch* patch = nullptr;
-    std::vector<size_t> tensors;  // ordinals in the whole model; empty: all
+    std::vector<size_t> tensors;   // ordinals in the whole model; empty: all
+    std::vector<TensorBox> boxes;  // the patch's tensors, where they are boxes of the model's
   };
   PatchSet() = default;
 
+  Status DecodeTensors(const Member& member, const TensorSource& base, int threads, Progress& progress,
+                       const std::function<Status(RunChanges)>& take, std::vector<RunningDigest>& digests) const;
+  Status DecodeBoxes(const Member& member, const TensorSource& base, int threads, Progress& progress,
+                     const std::function<Status(RunChanges)>& take, std::vector<RunningDigest>& digests) const;
+
   std::vector<Member> members_;  // at least one
   Digest base_model_, target_model_;
+  bool is_whole_ = false;
 };
 
 }  // namespace skerry

@@ -4,6 +4,7 @@
 #include "skerry/apply/verified_changes.h"
 #include "skerry/base/clock.h"
 #include "skerry/base/failpoint.h"
+#include "skerry/base/interrupt.h"
 #include "skerry/base/temporary.h"
 
 namespace skerry {
@@ -38,6 +39,7 @@ Status WriteShard(const Checkpoint& base, const Layout& target, uint32_t index, 
     const LayoutTensor& source = base.layout().tensors()[static_cast<size_t>(at)];
     if (source.dtype != tensor.dtype || source.shape != tensor.shape) continue;
     for (uint64_t offset = 0; offset < tensor.bytes; offset += kCopyChunk) {
+      SKERRY_TRY(CheckInterrupt());
       const uint64_t length = std::min(kCopyChunk, tensor.bytes - offset);
       SKERRY_ASSIGN(const ByteSpan bytes, base.Read(static_cast<size_t>(at), offset, length, scratch));
       SKERRY_TRY(out.WriteAt(bytes, tensor.offset_in_file + offset));

@@ -27,7 +27,10 @@ RoutePatches::RoutePatches(const Board& board, std::span<const Hop> hops, const 
   std::vector<ObjectFetcher::Wanted> wanted;
   for (const Hop& hop : hops) {
     first_.push_back(wanted.size());
-    for (const PatchPart& part : hop.edge.parts) wanted.push_back({part.object, PathIn(folder, part.object)});
+    for (const PatchPart& part : hop.edge.parts) {
+      wanted.push_back({part.object, PathIn(folder, part.object)});
+      if (!keeps_) ++uses_[wanted.back().path];
+    }
   }
   first_.push_back(wanted.size());
   fetcher_.emplace(board, std::move(wanted), options, AheadLimits{.spare_bytes = SpareBytes(hops)}, cache);
@@ -44,10 +47,11 @@ Result<RoutePatches::Files> RoutePatches::Take(size_t hop, Progress& progress) {
   return files;
 }
 
-void RoutePatches::Done(Files files) const {
+void RoutePatches::Done(Files files) {
+  if (keeps_) return;
   std::error_code error;
   for (const Path& path : files.paths) {
-    if (!keeps_) std::filesystem::remove(path, error);
+    if (--uses_[path] == 0) std::filesystem::remove(path, error);
   }
 }
 

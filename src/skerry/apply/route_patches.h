@@ -2,6 +2,7 @@
 #ifndef SKERRY_APPLY_ROUTE_PATCHES_H_
 #define SKERRY_APPLY_ROUTE_PATCHES_H_
 
+#include <map>
 #include <span>
 #include <vector>
 
@@ -28,8 +29,9 @@ class RoutePatches {
 
   // In rising order.
   Result<Files> Take(size_t hop, Progress& progress);
-  // The files are not needed again.
-  void Done(Files files) const;
+  // The files are not needed again for this hop. (The same patch may be that of several hops, where a model went there,
+  // back, and there again.)
+  void Done(Files files);
 
   // Whether each hop of the route can be fetched within the bound of the cache and what is free below `folder`, where
   // that is; changes nothing. kNoSpace.
@@ -37,7 +39,8 @@ class RoutePatches {
 
  private:
   const bool keeps_;
-  std::vector<size_t> first_;  // of each hop's parts, and the end
+  std::vector<size_t> first_;    // of each hop's parts, and the end
+  std::map<Path, size_t> uses_;  // still to come, of files that are not kept
   std::optional<ObjectFetcher> fetcher_;
 };
 

@@ -1,6 +1,7 @@
 #include "skerry/apply/verified_changes.h"
 
 #include <algorithm>
+#include <numeric>
 #include <set>
 
 #include "skerry/base/parallel.h"
@@ -101,6 +102,46 @@ Status CheckBase(const Patch& patch, const Layout& base, std::span<const Running
   return {};
 }
 
+namespace {
+
+// Decodes blocks on several threads and hands their changes over in order.
+Status DecodeBlocks(const Patch& patch, std::span<const PlacedBlock> blocks, const TensorSource& base,
+                    std::span<const int64_t> base_of, const Layout& target, int threads, Progress& progress,
+                    const std::function<Status(RunChanges)>& take) {
+  const auto bytes_of = [&](const PlacedBlock& block) {
+    uint64_t bytes = 0;
+    for (const BlockRun& run : block.runs) {
+      bytes += run.units * static_cast<uint64_t>(DTypeUnit(target.tensors()[run.tensor].dtype));
+    }
+    return bytes;
+  };
+  uint64_t bytes = 0;
+  for (const PlacedBlock& block : blocks) bytes += bytes_of(block);
+  progress.Begin("decode", bytes);
+  SKERRY_TRY(ParallelOrdered<std::vector<RunChanges>>(
+      blocks.size(), threads,
+      [&](size_t i) -> Result<std::vector<RunChanges>> {
+        auto decoded = DecodeBlock(patch, blocks[i], base, base_of, target);
+        progress.Advance(bytes_of(blocks[i]));
+        return decoded;
+      },
+      [&](size_t, std::vector<RunChanges> decoded) -> Status {
+        for (RunChanges& run : decoded) SKERRY_TRY(take(std::move(run)));
+        return {};
+      }));
+  return base.Check();
+}
+
+}  // namespace
+
+Status DecodeChanges(const Patch& patch, const TensorSource& base, const Layout& target, int threads,
+                     Progress& progress, const std::function<Status(RunChanges)>& take) {
+  SKERRY_ASSIGN(const std::vector<PlacedBlock> blocks, patch.Place(target));
+  std::vector<int64_t> base_of(target.tensors().size());
+  std::iota(base_of.begin(), base_of.end(), 0);
+  return DecodeBlocks(patch, blocks, base, base_of, target, threads, progress, take);
+}
+
 Result<std::vector<RunningDigest>> DecodeVerified(const Patch& patch, const TensorSource& base,
                                                   std::span<const RunningDigest> base_digests, const Layout& target,
                                                   int threads, Progress& progress,
@@ -130,31 +171,10 @@ Result<std::vector<RunningDigest>> DecodeVerified(const Patch& patch, const Tens
                   tensors[i].name, filled[i], tensors[i].units());
     }
   }
-  const auto bytes_of = [&](const PlacedBlock& block) {
-    uint64_t bytes = 0;
-    for (const BlockRun& run : block.runs)
-      bytes += run.units * static_cast<uint64_t>(DTypeUnit(tensors[run.tensor].dtype));
-    return bytes;
-  };
-  uint64_t bytes = 0;
-  for (const PlacedBlock& block : blocks) bytes += bytes_of(block);
-  progress.Begin("decode", bytes);
-  SKERRY_TRY(ParallelOrdered<std::vector<RunChanges>>(
-      blocks.size(), threads,
-      [&](size_t i) -> Result<std::vector<RunChanges>> {
-        const PlacedBlock& block = blocks[i];
-        auto decoded = DecodeBlock(patch, block, base, base_of, target);
-        progress.Advance(bytes_of(block));
-        return decoded;
-      },
-      [&](size_t, std::vector<RunChanges> decoded) -> Status {
-        for (RunChanges& run : decoded) {
-          digests[run.run.tensor] += run.moved;
-          SKERRY_TRY(take(std::move(run)));
-        }
-        return {};
-      }));
-  SKERRY_TRY(base.Check());
+  SKERRY_TRY(DecodeBlocks(patch, blocks, base, base_of, target, threads, progress, [&](RunChanges run) -> Status {
+    digests[run.run.tensor] += run.moved;
+    return take(std::move(run));
+  }));
   const Digest model = ModelDigest(target.tensors_digest(), digests);
   if (model != patch.info().target_model) {
     return Fail(Code::kCorrupt,

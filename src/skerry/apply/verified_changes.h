@@ -33,7 +33,12 @@ Status CheckTargetPaths(const Patch& patch, const Checkpoint& base, const Layout
 // Refuses (kMismatch) a base whose tensors or model digest are not what the patch was made for, naming both.
 Status CheckBase(const Patch& patch, const Layout& base, std::span<const RunningDigest> base_digests);
 
-// Decodes all blocks on `threads` threads and hands their changes over in the patch's order (one at a time). Returns
+// Decodes all blocks on `threads` threads and hands their changes over in the patch's order (one at a time). The base
+// has the target's tensors. Nothing but the blocks' own checksums is checked.
+Status DecodeChanges(const Patch& patch, const TensorSource& base, const Layout& target, int threads,
+                     Progress& progress, const std::function<Status(RunChanges)>& take);
+
+// As DecodeChanges, for any base. Returns
 // the target's running digests after checking that they give the patch's target model digest; kCorrupt otherwise: then
 // the patch is damaged, or the base's bytes are not what its digests say. What `take` was given must not be used then.
 Result<std::vector<RunningDigest>> DecodeVerified(const Patch& patch, const TensorSource& base,

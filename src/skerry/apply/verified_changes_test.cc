@@ -140,7 +140,7 @@ TEST_F(VerifiedChangesTest, ABlockOfANewTensorAndOneThatIsNotIsRefused) {
   EncodeDense(changes.values, DType::kU8, payload);
   MemorySink sink;
   PatchWriter writer(sink);
-  Must(writer.Begin(true));
+  Must(writer.Begin(kFeatureStructural));
   Must(writer.AddBlock({.cells = 2, .method = Method::kDense, .changed = 20, .checksum = BlockChecksum(changes)},
                        payload));
   PatchHead head{.info = good.info(), .layout = good.head().layout};

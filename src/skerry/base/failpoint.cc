@@ -25,6 +25,10 @@ constexpr std::string_view kNames[] = {
     // publish, in order
     "publish.snapshot_ready",
     "publish.part_announced",
+    "shard.encoded",
+    "shard.stored",
+    "shard.combined",
+    "shard.followed",
     "publish.encoded",
     "publish.patch_stored",
     "publish.skip_stored",

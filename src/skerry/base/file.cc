@@ -6,15 +6,19 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <utility>
 
 #include "skerry/base/failpoint.h"
+#include "skerry/base/interrupt.h"
 #include "skerry/base/temporary.h"
 
 namespace skerry {
 namespace {
+
+constexpr uint64_t kCopyPiece = 64 << 20;
 
 Code CodeOf(int error_number) {
   switch (error_number) {
@@ -223,10 +227,11 @@ Status CopyFile(const Path& from, const Path& to) {
   SKERRY_ASSIGN(const uint64_t size, source.Size());
   uint64_t done = 0;
   while (done < size) {
-    const ssize_t n =
-        WithFailpoint("file.write", [&] { return 0; }) < 0
-            ? -1
-            : ::copy_file_range(source.descriptor(), nullptr, target.descriptor(), nullptr, size - done, 0);
+    SKERRY_TRY(CheckInterrupt());
+    const ssize_t n = WithFailpoint("file.write", [&] { return 0; }) < 0
+                          ? -1
+                          : ::copy_file_range(source.descriptor(), nullptr, target.descriptor(), nullptr,
+                                              std::min(size - done, kCopyPiece), 0);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && (errno == EXDEV || errno == ENOSYS || errno == EINVAL || errno == EOPNOTSUPP)) break;
     if (n < 0) return ErrnoFailure(errno, "copy " + from.string() + " to", to);
@@ -236,6 +241,7 @@ Status CopyFile(const Path& from, const Path& to) {
   Bytes buffer(done < size ? std::min<uint64_t>(size - done, 4 << 20) : 0);
   for (; done < size; done += buffer.size()) {
     if (size - done < buffer.size()) buffer.resize(size - done);
+    SKERRY_TRY(CheckInterrupt());
     SKERRY_TRY(source.ReadAt(buffer, done));
     SKERRY_TRY(target.WriteAt(buffer, done));
   }

@@ -82,7 +82,8 @@ Status SyncDirectory(const Path& directory);
 Status MakeDirectories(const Path& directory);
 Status RemoveTree(const Path& path);
 
-// Copies the content (reflink or in-kernel where the file system can) into a new file and syncs nothing.
+// Copies the content (reflink or in-kernel where the file system can) into a new file and syncs nothing. An
+// interruption point before each 64 MiB.
 Status CopyFile(const Path& from, const Path& to);
 
 // Bytes that an unprivileged process may still write below `directory`.

@@ -138,12 +138,23 @@ Status MappedFile::Sync() const {
 
 Result<FileReader> FileReader::Open(const Path& path) {
   FileReader reader;
+  reader.path_ = path;
   SKERRY_ASSIGN(reader.file_, File::OpenForReading(path));
   SKERRY_ASSIGN(reader.size_, reader.file_.Size());
   if (auto mapping = MappedFile::Map(reader.file_, /*writable=*/false)) {
     reader.mapping_ = std::move(*mapping);
+    reader.bytes_ = reader.mapping_.bytes();
     reader.mapped_ = true;
   }
+  return reader;
+}
+
+FileReader FileReader::OfMemory(ByteSpan bytes, const Path& name) {
+  FileReader reader;
+  reader.path_ = name;
+  reader.bytes_ = bytes;
+  reader.size_ = bytes.size();
+  reader.mapped_ = true;
   return reader;
 }
 
@@ -153,8 +164,8 @@ Result<ByteSpan> FileReader::Read(uint64_t offset, uint64_t length, Bytes& scrat
                 offset + length);
   }
   if (mapped_) {
-    if (length >= kPrefaultFrom) mapping_.Prefault(offset, length);
-    return ByteSpan(mapping_.bytes().subspan(offset, length));
+    if (file_.is_open() && length >= kPrefaultFrom) mapping_.Prefault(offset, length);
+    return bytes_.subspan(offset, length);
   }
   scratch.resize(length);
   SKERRY_TRY(file_.ReadAt(scratch, offset));

@@ -47,6 +47,8 @@ class MappedFile {
 class FileReader {
  public:
   static Result<FileReader> Open(const Path& path);
+  // Of bytes that are in memory already, and stay there as they are; messages call them `name`.
+  static FileReader OfMemory(ByteSpan bytes, const Path& name);
 
   // `length` bytes at `offset`. The span points into the mapping or into `scratch` and is valid until either changes.
   Result<ByteSpan> Read(uint64_t offset, uint64_t length, Bytes& scratch) const;
@@ -54,12 +56,15 @@ class FileReader {
   Status Check() const;
 
   uint64_t size() const { return size_; }
-  const Path& path() const { return file_.path(); }
+  const Path& path() const { return path_; }
+  // Whether spans from Read point to where the bytes are, and never into `scratch`.
   bool is_mapped() const { return mapped_; }
 
  private:
-  File file_;
+  Path path_;
+  File file_;  // closed where the bytes are in memory
   MappedFile mapping_;
+  ByteSpan bytes_;  // all of them, where `mapped_`
   uint64_t size_ = 0;
   bool mapped_ = false;
 };

@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "skerry/base/interrupt.h"
 #include "skerry/base/result.h"
 
 namespace skerry {
@@ -21,11 +22,13 @@ inline int DefaultThreads() { return std::max(1, static_cast<int>(std::thread::h
 
 // Runs produce(i) for 0 <= i < count on `threads` threads and consume(i, value) for each i in rising order, one at a
 // time (on whichever thread is ready). At most 2 * threads results wait, which bounds memory. The first error stops
-// the work and is returned; produce must be safe to call from several threads.
+// the work and is returned; produce must be safe to call from several threads. Before each piece of work is an
+// interruption point.
 template <typename T, typename Produce, typename Consume>
 Status ParallelOrdered(size_t count, int threads, Produce produce, Consume consume) {
   if (threads <= 1 || count <= 1) {
     for (size_t i = 0; i < count; ++i) {
+      SKERRY_TRY(CheckInterrupt());
       SKERRY_ASSIGN(T value, produce(i));
       SKERRY_TRY(consume(i, std::move(value)));
     }
@@ -39,14 +42,16 @@ Status ParallelOrdered(size_t count, int threads, Produce produce, Consume consu
   bool taking = false;
   const size_t window = 2 * static_cast<size_t>(threads);
 
-  const auto work = [&] {
+  const auto work = [&, flag = Interruptible::Current()] {
+    const Interruptible inherited(flag);
     std::unique_lock lock(mutex);
     while (true) {
       moved.wait(lock, [&] { return failure || next_to_make >= count || next_to_make < next_to_take + window; });
       if (failure || next_to_make >= count) return;
       const size_t index = next_to_make++;
       lock.unlock();
-      Result<T> value = produce(index);
+      const Status wanted = CheckInterrupt();
+      Result<T> value = wanted ? produce(index) : Result<T>(tl::unexpected<Error>(wanted.error()));
       lock.lock();
       if (!value) {
         if (!failure) failure = std::move(value).error();

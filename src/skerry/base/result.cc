@@ -13,6 +13,7 @@ std::string_view CodeName(Code code) {
     case Code::kNoSpace: return "no_space";
     case Code::kUnavailable: return "unavailable";
     case Code::kIo: return "io";
+    case Code::kInterrupted: return "interrupted";
   }
   return "unknown";
 }

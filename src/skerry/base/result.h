@@ -24,6 +24,7 @@ enum class Code {
   kNoSpace,      // disk or quota is full: nothing was changed
   kUnavailable,  // may work later: retry
   kIo,           // the operating system refused; the message says what
+  kInterrupted,  // the caller itself ended the work (interrupt.h): nothing is wrong
 };
 
 std::string_view CodeName(Code code);

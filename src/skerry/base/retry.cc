@@ -2,12 +2,13 @@
 
 #include <algorithm>
 #include <random>
-#include <thread>
+
+#include "skerry/base/interrupt.h"
 
 namespace skerry {
 
 Waiting Waiting::Real() {
-  return {.sleep = [](std::chrono::milliseconds time) { std::this_thread::sleep_for(time); },
+  return {.sleep = [](std::chrono::milliseconds time) { SleepInterruptibly(time); },
           .random =
               [] {
                 thread_local std::mt19937_64 generator{std::random_device{}()};

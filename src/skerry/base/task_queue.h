@@ -9,17 +9,18 @@
 #include <thread>
 #include <vector>
 
+#include "skerry/base/interrupt.h"
 #include "skerry/base/result.h"
 
 namespace skerry {
 
 // Runs tasks on `threads` threads of its own, begun in the order in which they were added. After the first error no
-// other task begins.
+// other task begins. A task can be interrupted where the thread that made the queue can.
 class TaskQueue {
  public:
   // Add() waits while `limit` tasks have not begun, which bounds what they hold.
   explicit TaskQueue(int threads = 1, size_t limit = 2) : limit_(limit) {
-    for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { Work(); });
+    for (int i = 0; i < threads; ++i) threads_.emplace_back([this, flag = Interruptible::Current()] { Work(flag); });
   }
   ~TaskQueue() {
     Stop();
@@ -53,7 +54,8 @@ class TaskQueue {
     changed_.notify_all();
   }
 
-  void Work() {
+  void Work(const std::atomic<bool>* flag) {
+    const Interruptible inherited(flag);
     std::unique_lock lock(mutex_);
     while (true) {
       changed_.wait(lock, [&] { return stopping_ || (!tasks_.empty() && failure_); });

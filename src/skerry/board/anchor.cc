@@ -46,6 +46,9 @@ Result<Anchor> ParseAnchor(ByteSpan bytes) {
     anchor.files.push_back({.path = ReadCheckpointPath(file, seen), .object = ReadObjectRef(file.Object("object"))});
   }
   if (fields.Has("objects")) anchor.parts = ReadPatchParts(fields);
+  if (!anchor.parts.empty() && anchor.parts.front().boxed) {
+    fields.Refuse(Code::kUnsupported, "anchor has parts that are boxes");
+  }
   if (anchor.files.empty() && anchor.parts.empty()) fields.Refuse(Code::kCorrupt, "anchor has neither files nor parts");
   SKERRY_TRY(fields.status());
   return anchor;

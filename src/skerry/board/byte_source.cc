@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "skerry/base/interrupt.h"
+
 namespace skerry {
 
 Status MemorySource::Read(uint64_t offset, MutableByteSpan out) const {
@@ -23,6 +25,7 @@ Status FileSource::Read(uint64_t offset, MutableByteSpan out) const {
     return Fail(Code::kCorrupt, "{} bytes at {} asked of {}, which has {} bytes", out.size(), offset, path().string(),
                 size_);
   }
+  SKERRY_TRY(CheckInterrupt());
   return file_.ReadAt(out, offset);
 }
 

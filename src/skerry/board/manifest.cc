@@ -124,9 +124,16 @@ void CheckMeaning(JsonFields& fields, const Manifest& manifest) {
     fields.Refuse(Code::kCorrupt, fmt::format("manifest has neither an edge nor an anchor: nothing leads to version {}",
                                               manifest.version));
   }
-  if (!manifest.features.empty()) {
-    fields.Refuse(Code::kUnsupported, fmt::format("manifest needs what this program does not know: {}",
-                                                  fmt::join(manifest.features, ", ")));
+  std::vector<std::string> unknown = manifest.features;
+  const bool may_have_boxes = std::erase(unknown, kBoxesFeature) > 0;
+  if (!unknown.empty()) {
+    fields.Refuse(Code::kUnsupported,
+                  fmt::format("manifest needs what this program does not know: {}", fmt::join(unknown, ", ")));
+  }
+  for (const Edge& edge : manifest.edges) {
+    if (!edge.is_boxed() || may_have_boxes) continue;
+    fields.Refuse(Code::kCorrupt, fmt::format("manifest.features does not have {}, but the edge from {} does",
+                                              kBoxesFeature, edge.from));
   }
 }
 

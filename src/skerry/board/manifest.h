@@ -17,6 +17,9 @@
 
 namespace skerry {
 
+// The feature of a manifest with an edge whose parts are about boxes of tensors (references.h).
+inline constexpr std::string_view kBoxesFeature = "boxes";
+
 // A file of the checkpoint that holds no tensors (config, tokenizer).
 struct SideFile {
   std::string path;
@@ -33,6 +36,7 @@ struct Edge {
   std::vector<PatchPart> parts;
 
   uint64_t bytes() const;
+  bool is_boxed() const { return !parts.empty() && parts.front().boxed; }
   bool operator==(const Edge&) const = default;
 };
 
@@ -68,7 +72,7 @@ struct Manifest {
   std::vector<AnchorRef> anchors;  // at or before this version, newest first
   std::optional<ForkPoint> fork;   // of version 0 of a fork only: that version is this one
   ManifestStats stats;
-  // Names of what a reader must understand to read this version right. None is defined yet.
+  // Names of what a reader must understand to read this version right. Defined is kBoxesFeature.
   std::vector<std::string> features;
   std::optional<ManifestSignature> signature = {};
 

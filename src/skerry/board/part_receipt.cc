@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "skerry/board/manifest.h"
 #include "skerry/board/references_json.h"
 
 namespace skerry {
@@ -36,7 +37,7 @@ std::vector<RunningDigest> ReadDigests(JsonFields& fields, std::string_view name
 }  // namespace
 
 Result<Bytes> SerializePartReceipt(const PartReceipt& receipt) {
-  const json document = {{"format", PartReceipt::kFormat},
+  json document = {{"format", PartReceipt::kFormat},
                          {"run", receipt.run.str()},
                          {"version", receipt.version.number()},
                          {"base", receipt.base.Hex()},
@@ -48,6 +49,9 @@ Result<Bytes> SerializePartReceipt(const PartReceipt& receipt) {
                          {"changed", receipt.changed},
                          {"tensors_changed", receipt.tensors_changed},
                          {"side_files_changed", receipt.side_files_changed}};
+  for (const PartReceipt::Skip& skip : receipt.skips) {
+    document["skips"].push_back({{"from", skip.from.number()}, {"object", ToJson(skip.object)}});
+  }
   SKERRY_ASSIGN(Bytes bytes, DumpJson(document, "receipt"));
   if (const Result<PartReceipt> again = ParsePartReceipt(bytes); !again) {
     return Fail(Code::kInvalid, "can't write this receipt: {}", again.error().message);
@@ -80,6 +84,11 @@ Result<PartReceipt> ParsePartReceipt(ByteSpan bytes) {
   receipt.changed = fields.Unsigned("changed");
   receipt.tensors_changed = fields.Unsigned("tensors_changed");
   receipt.side_files_changed = fields.Unsigned("side_files_changed");
+  if (fields.Has("skips")) {
+    for (JsonFields& skip : fields.Objects("skips", kMaxManifestEdges)) {
+      receipt.skips.push_back({.from = skip.VersionNumber("from"), .object = ReadObjectRef(skip.Object("object"))});
+    }
+  }
   if (receipt.base_digests.size() != receipt.target_digests.size()) {
     fields.Refuse(Code::kCorrupt, fmt::format("receipt has {} digests of the base and {} of the target",
                                               receipt.base_digests.size(), receipt.target_digests.size()));

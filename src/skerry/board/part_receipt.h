@@ -25,6 +25,14 @@ struct PartReceipt {
   // Of the part's tensors, in their order.
   std::vector<RunningDigest> base_digests, target_digests;
   uint64_t changed = 0, tensors_changed = 0, side_files_changed = 0;
+  // Of a boxed part, whose digests are what its boxes add to those of their tensors: the same part of skips that lead
+  // to the version.
+  struct Skip {
+    Version from;
+    ObjectRef object;
+    bool operator==(const Skip&) const = default;
+  };
+  std::vector<Skip> skips;
 
   bool operator==(const PartReceipt&) const = default;
 };

@@ -25,7 +25,8 @@ struct ObjectRef {
 };
 
 // A patch over some tensors of a model: those with ordinals in `tensors` (ranges in the layout's order, rising and not
-// touching), or all where that is empty. The patch counts tensors from 0 among its own.
+// touching), or all where that is empty. The patch counts tensors from 0 among its own. `boxed`: it is about boxes of
+// these tensors, which it names itself; the other parts then are too.
 struct PatchPart {
   struct TensorRange {
     uint64_t first = 0;
@@ -35,6 +36,7 @@ struct PatchPart {
 
   ObjectRef object;
   std::vector<TensorRange> tensors;
+  bool boxed = false;
   bool operator==(const PatchPart&) const = default;
 };
 

@@ -11,6 +11,7 @@ namespace {
 using nlohmann::json;
 
 constexpr size_t kMaxUriSize = 4096;
+constexpr std::string_view kOfBoxes = "boxes";
 
 bool IsAbsoluteUri(std::string_view uri) {
   const size_t colon = uri.find("://");
@@ -39,12 +40,16 @@ void CheckThatPartsAreApart(JsonFields& fields, const std::vector<PatchPart>& pa
   if (parts.size() < 2) return;
   std::vector<PatchPart::TensorRange> all;
   for (const PatchPart& part : parts) {
+    if (part.boxed != parts.front().boxed) {
+      fields.Refuse(Code::kCorrupt, fmt::format("{}.objects: some parts are boxed, and some are not", fields.where()));
+    }
     if (part.tensors.empty()) {
       fields.Refuse(Code::kCorrupt, fmt::format("{}.objects has {} parts, but {} does not say its tensors",
                                                 fields.where(), parts.size(), part.object.name()));
     }
     all.insert(all.end(), part.tensors.begin(), part.tensors.end());
   }
+  if (parts.front().boxed) return;  // whether boxes overlap, only the patches tell
   std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   for (size_t i = 1; i < all.size(); ++i) {
     if (all[i].first >= all[i - 1].first + all[i - 1].count) continue;
@@ -65,6 +70,7 @@ json ToJson(const std::vector<PatchPart>& parts) {
   json out = json::array();
   for (const PatchPart& part : parts) {
     out.push_back(ToJson(part.object));
+    if (part.boxed) out.back()["of"] = kOfBoxes;
     if (part.tensors.empty()) continue;
     json& ranges = out.back()["tensors"] = json::array();
     for (const auto& range : part.tensors) ranges.push_back({{"first", range.first}, {"count", range.count}});
@@ -97,6 +103,10 @@ std::vector<PatchPart> ReadPatchParts(JsonFields& fields) {
   for (JsonFields& part : fields.Objects("objects", kMaxPatchParts)) {
     parts.push_back({.object = ReadObjectRef(part), .tensors = {}});
     if (part.Has("tensors")) parts.back().tensors = ReadTensorRanges(part);
+    if (!part.Has("of")) continue;
+    const std::string of = part.Token("of");
+    parts.back().boxed = of == kOfBoxes;
+    if (of != kOfBoxes) part.Refuse(Code::kUnsupported, fmt::format("{} is of {}, not boxes", part.where(), of));
   }
   CheckThatPartsAreApart(fields, parts);
   return parts;

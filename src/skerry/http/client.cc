@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "skerry/base/interrupt.h"
 #include "skerry/base/text.h"
 
 namespace skerry {
@@ -93,6 +94,8 @@ class HttpClient::Transfer {
     SetConnection(options);
     SetBody();
     SetAnswer();
+    SetInterruption();
+    SKERRY_TRY(CheckInterrupt());
     const CURLcode code = curl_easy_perform(handle_);
     if (failure_) return Annotate(std::move(*failure_), UrlForMessages(request_.url));
     if (code != CURLE_OK && !enough_) return Failure(code);
@@ -172,6 +175,19 @@ class HttpClient::Transfer {
     Set(CURLOPT_HEADERDATA, this);
     Set(CURLOPT_WRITEFUNCTION, &Transfer::TakePiece);
     Set(CURLOPT_WRITEDATA, this);
+  }
+
+  // libcurl calls it at least once a second, also while it connects or waits.
+  void SetInterruption() {
+    if (Interruptible::Current() == nullptr) return;
+    Set(CURLOPT_NOPROGRESS, 0L);
+    Set(CURLOPT_XFERINFOFUNCTION, &Transfer::Look);
+    Set(CURLOPT_XFERINFODATA, this);
+  }
+  static int Look(void* self, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
+    const Status wanted = CheckInterrupt();
+    if (!wanted) static_cast<Transfer*>(self)->failure_ = wanted.error();
+    return wanted ? CURL_PROGRESSFUNC_CONTINUE : 1;
   }
 
   static size_t ReadBody(char* out, size_t size, size_t count, void* self) {

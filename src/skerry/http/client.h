@@ -69,7 +69,8 @@ class HttpClient {
   HttpClient& operator=(const HttpClient&) = delete;
 
   // Any complete answer is a success here, whatever its status. A transfer that failed or ended early is kUnavailable
-  // and names the URL without its query; a certificate that is not trusted or a malformed URL is kInvalid.
+  // and names the URL without its query; a certificate that is not trusted or a malformed URL is kInvalid. An
+  // interruption point, for as long as it lasts.
   Result<HttpResponse> Send(const HttpRequest& request);
 
  private:

@@ -5,6 +5,7 @@
 
 #include <thread>
 
+#include "skerry/base/interrupt.h"
 #include "tests/testing/http_server.h"
 #include "tests/testing/results.h"
 
@@ -42,6 +43,19 @@ TEST(HttpClient, SendsAndReceivesAsItIsTold) {
   EXPECT_EQ(received.Header("If-None-Match"), "*");
   EXPECT_TRUE(received.headers.Find("X-Nothing"));
   EXPECT_FALSE(received.headers.Find("Content-Type"));
+}
+
+TEST(HttpClient, EndsARequestWhoseCallerIsInterrupted) {
+  std::atomic<bool> stop = false;
+  const Interruptible scope(&stop);
+  HttpServer server([&](const ReceivedRequest&) {
+    stop = true;
+    return WireAnswer{.then = Then::kHang};
+  });
+  EXPECT_THAT(HttpClient().Send(To(server, "/x?secret")),
+              Fails(Code::kInterrupted, AllOf(HasSubstr("/x"), Not(HasSubstr("secret")))));
+  EXPECT_THAT(HttpClient().Send(To(server)), Fails(Code::kInterrupted));
+  EXPECT_EQ(server.requests().size(), 1) << "the second one is not sent";
 }
 
 TEST(HttpClient, SendsABodyFromACallbackWithoutWaitingForLeave) {

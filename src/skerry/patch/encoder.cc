@@ -335,7 +335,8 @@ Result<EncodeReceipt> Encoder::Run(std::vector<SideFileChange> side_files) {
   changed_in_.resize(after.tensors().size());
 
   progress_.Begin("compare", after.total_bytes());
-  SKERRY_TRY(writer_.Begin(structural_));
+  SKERRY_TRY(writer_.Begin((structural_ ? uint64_t{kFeatureStructural} : 0) |
+                           (options_.boxes.empty() ? 0 : uint64_t{kFeatureBoxes})));
   SKERRY_TRY(ParallelOrdered<EncodedTask>(
       tasks_.size(), options_.threads, [&](size_t i) { return Encode(tasks_[i]); },
       [&](size_t i, EncodedTask encoded) { return Take(tasks_[i], std::move(encoded)); }));
@@ -371,6 +372,7 @@ Result<EncodeReceipt> Encoder::Run(std::vector<SideFileChange> side_files) {
   if (options_.with_layout && before.digest() != after.digest()) head.layout = after.Serialize();
   receipt_.side_files_changed = side_files.size();
   head.side_files = std::move(side_files);
+  head.boxes.assign(options_.boxes.begin(), options_.boxes.end());
   SKERRY_TRY(writer_.Finish(std::move(head)));
 
   receipt_.tensors_changed = static_cast<uint64_t>(

@@ -3,6 +3,7 @@
 #define SKERRY_PATCH_ENCODER_H_
 
 #include <optional>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -31,6 +32,8 @@ struct EncodeOptions {
   bool with_layout = true;
   // Accept added and removed tensors and changed dtypes and shapes; such tensors travel whole.
   bool allow_structural = false;
+  // The tensors are these boxes of a larger model's, in their order (BoxView): the patch says so.
+  std::span<const TensorBox> boxes = {};
 };
 
 struct EncodeReceipt {

@@ -18,8 +18,9 @@ inline constexpr size_t kSectionEntryBytes = 17;
 // Feature bits. A reader refuses a file with a bit that it does not know.
 enum PatchFeature : uint64_t {
   kFeatureStructural = 1 << 0,  // tensors were added, removed, or changed dtype or shape
+  kFeatureBoxes = 1 << 1,       // its tensors are boxes of a model's tensors
 };
-inline constexpr uint64_t kKnownFeatures = kFeatureStructural;
+inline constexpr uint64_t kKnownFeatures = kFeatureStructural | kFeatureBoxes;
 
 enum class Section : uint8_t {
   kInfo = 1,       // digests and counts
@@ -28,8 +29,9 @@ enum class Section : uint8_t {
   kNames = 4,      // optional: names of the tensors that have blocks
   kLayout = 5,     // optional: the target's layout where it is not the base's
   kSideFiles = 6,  // optional: config, tokenizer, … that changed
+  kBoxes = 7,      // with kFeatureBoxes: which boxes of which tensors
 };
-inline constexpr size_t kMaxSections = 6;
+inline constexpr size_t kMaxSections = 7;
 
 enum class Method : uint8_t {
   kDense = 0,
@@ -60,6 +62,7 @@ inline constexpr uint64_t kMaxDirectorySectionBytes = 1ull << 30;
 inline constexpr uint64_t kMaxNamesSectionBytes = 256ull << 20;      // after decompression
 inline constexpr uint64_t kMaxLayoutSectionBytes = 256ull << 20;     // after decompression
 inline constexpr uint64_t kMaxSideFilesSectionBytes = 256ull << 20;  // after decompression, all together
+inline constexpr uint64_t kMaxBoxesSectionBytes = 256ull << 20;      // after decompression
 
 // A sparse block of at least this many changes uses two pairs of entropy coder states in turn: twice the
 // independent work for the processor, at the price of eight bytes.

@@ -14,6 +14,7 @@
 #include "skerry/patch/magnitude_model.h"
 #include "skerry/patch/symbol_table.h"
 #include "skerry/tensors/dtype.h"
+#include "skerry/tensors/tensor_box.h"
 
 namespace skerry {
 
@@ -69,6 +70,8 @@ struct PatchHead {
   std::vector<NamedTensor> names;  // empty where the file carries none
   std::optional<Bytes> layout;     // serialised, where it is not the base's
   std::vector<SideFileChange> side_files;
+  // Where the patch's tensors are boxes of a model's: which, in the order of the patch's tensors.
+  std::vector<TensorBox> boxes;
 };
 
 // Where the bytes of a patch go.
@@ -95,7 +98,8 @@ class PatchWriter {
  public:
   explicit PatchWriter(ByteSink& sink) : sink_(sink) {}
 
-  Status Begin(bool structural);
+  // `features`: bits of PatchFeature.
+  Status Begin(uint64_t features);
   // `entry.offset` and `entry.size` are filled in here.
   Status AddBlock(BlockEntry entry, ByteSpan payload);
   // `head.blocks` and the counts of blocks in `head.info` are taken from what was added.

@@ -173,6 +173,24 @@ Status ParseSideFiles(ByteSpan section, std::vector<SideFileChange>& files) {
   return CheckNoFileIsAFolder(kept);
 }
 
+Status ParseBoxes(ByteSpan section, std::vector<TensorBox>& boxes) {
+  SKERRY_ASSIGN(const Bytes raw, ReadCompressed(section, kMaxBoxesSectionBytes, "boxes section"));
+  ByteReader reader(raw);
+  const uint64_t count = reader.Varint();
+  for (uint64_t i = 0; i < count && reader.ok(); ++i) {
+    TensorBox box{.tensor = reader.Varint(), .start = {}, .size = {}};
+    const uint64_t rank = reader.Varint();
+    if (rank > kMaxRank) return Fail(Code::kCorrupt, "box {} has {} axes, more than {}", i, rank, kMaxRank);
+    for (uint64_t axis = 0; axis < rank; ++axis) {
+      box.start.push_back(reader.Varint());
+      box.size.push_back(reader.Varint());
+    }
+    boxes.push_back(std::move(box));
+  }
+  if (!reader.AtEnd()) return Fail(Code::kCorrupt, "malformed boxes section");
+  return {};
+}
+
 uint64_t SectionLimit(Section kind) {
   switch (kind) {
     case Section::kInfo: return kMaxInfoSectionBytes;
@@ -181,6 +199,7 @@ uint64_t SectionLimit(Section kind) {
     case Section::kNames: return kMaxNamesSectionBytes;
     case Section::kLayout: return kMaxLayoutSectionBytes;
     case Section::kSideFiles: return kMaxSideFilesSectionBytes;
+    case Section::kBoxes: return kMaxBoxesSectionBytes;
   }
   return 0;
 }
@@ -240,7 +259,7 @@ Result<PatchHead> ReadPatchHead(const PatchBytes& bytes) {
     const auto code = entries.Int<uint8_t>();
     const auto size = entries.Int<uint64_t>();
     const auto sum = entries.Int<uint64_t>();
-    if (code <= previous || code > static_cast<uint8_t>(Section::kSideFiles)) {
+    if (code <= previous || code > static_cast<uint8_t>(Section::kBoxes)) {
       return Fail(Code::kCorrupt, "section {} is unknown, repeated or out of order", code);
     }
     previous = code;
@@ -266,12 +285,16 @@ Result<PatchHead> ReadPatchHead(const PatchBytes& bytes) {
         break;
       }
       case Section::kSideFiles: SKERRY_TRY(ParseSideFiles(section, head.side_files)); break;
+      case Section::kBoxes: SKERRY_TRY(ParseBoxes(section, head.boxes)); break;
     }
   }
   if (section_count == 0) return Fail(Code::kCorrupt, "the info section is missing");
   if (offset != end) return Fail(Code::kCorrupt, "{} bytes between the sections and their table", end - offset);
   if (!has_directory && (head.info.blocks != 0 || head.info.changed != 0 || blocks_bytes != 0)) {
     return Fail(Code::kCorrupt, "{} blocks are announced, but there is no directory", head.info.blocks);
+  }
+  if (head.boxes.empty() == ((features & kFeatureBoxes) != 0)) {
+    return Fail(Code::kCorrupt, "{} boxes, against feature bits {:#x}", head.boxes.size(), features);
   }
   return head;
 }

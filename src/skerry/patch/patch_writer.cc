@@ -98,6 +98,24 @@ Bytes SideFilesSection(const std::vector<SideFileChange>& files) {
   return out;
 }
 
+Bytes BoxesSection(const std::vector<TensorBox>& boxes) {
+  Bytes raw;
+  ByteWriter writer(raw);
+  writer.Varint(boxes.size());
+  for (const TensorBox& box : boxes) {
+    writer.Varint(box.tensor);
+    writer.Varint(box.start.size());
+    for (size_t axis = 0; axis < box.start.size(); ++axis) {
+      writer.Varint(box.start[axis]);
+      writer.Varint(box.size[axis]);
+    }
+  }
+  Bytes out;
+  ByteWriter compressed(out);
+  WriteCompressed(compressed, raw);
+  return out;
+}
+
 }  // namespace
 
 Status PatchWriter::Append(ByteSpan bytes) {
@@ -106,12 +124,12 @@ Status PatchWriter::Append(ByteSpan bytes) {
   return {};
 }
 
-Status PatchWriter::Begin(bool structural) {
+Status PatchWriter::Begin(uint64_t features) {
   ByteWriter writer(header_);
   writer.Raw(AsBytes(kPatchMagic));
   writer.Int<uint32_t>(kPatchVersion);
   writer.Int<uint32_t>(0);
-  writer.Int<uint64_t>(structural ? uint64_t{kFeatureStructural} : 0);
+  writer.Int<uint64_t>(features);
   return Append(header_);
 }
 
@@ -138,6 +156,7 @@ Status PatchWriter::Finish(PatchHead head) {
     sections.emplace_back(Section::kLayout, std::move(out));
   }
   if (!head.side_files.empty()) sections.emplace_back(Section::kSideFiles, SideFilesSection(head.side_files));
+  if (!head.boxes.empty()) sections.emplace_back(Section::kBoxes, BoxesSection(head.boxes));
 
   Bytes table;
   ByteWriter writer(table);

@@ -117,6 +117,26 @@ TEST_F(CatchUpFetchTest, ThereAndBackAndThereAgainFetchesPatchesOnce) {
   ExpectAt(run_, 3);
 }
 
+// A trainer that went back and on again makes the same patch twice, one object under two names.
+TEST_F(CatchUpFetchTest, ARouteMayHaveTheSamePatchTwice) {
+  PublishVersions(1);
+  Must(CatchUp());
+  std::filesystem::copy(reader_, directory_ / "two", std::filesystem::copy_options::recursive);
+  const TestModel there = model_;
+  model_.Nudge(0.01, random_);
+  const TestModel on = model_;
+  for (const TestModel& model : {on, there, on, there, on}) {
+    model_ = model;
+    Must(Publish(run_));
+  }
+  ExpectAt(run_, 1);
+  EXPECT_EQ(Must(CatchUp()).patches, 5u);
+  ExpectAt(run_, 6);
+  options_.cache = {.bytes = 1 << 20, .directory = directory_ / "objects"};
+  Must(CatchUp(run_, directory_ / "two"));
+  EXPECT_EQ(FilesOf(directory_ / "two"), versions_[run_][6]);
+}
+
 TEST_F(CatchUpFetchTest, AnOlderVersionIsReachedFromAnAnchorWhereItIsAskedFor) {
   options_.cache.bytes = 1 << 20;
   PublishVersions(3);

@@ -6,12 +6,13 @@
 namespace skerry {
 
 Status PartExchange::Announce(const EncodedPart& part) const {
+  PatchPart made{.object = part.object, .tensors = RangesOf(part.tensors)};
   const PartReceipt receipt{.run = run_,
                             .version = version_,
                             .base = base_,
                             .index = writer_.index,
                             .of = writer_.of,
-                            .part = {.object = part.object, .tensors = RangesOf(part.tensors)},
+                            .part = std::move(made),
                             .base_digests = part.receipt.base_digests,
                             .target_digests = part.receipt.target_digests,
                             .changed = part.receipt.info.changed,

@@ -105,7 +105,7 @@ Result<std::optional<Edge>> SkipBuilder::BuildOne(const Board& board, const Step
   const KnownChanges known{
       .base_digests = old.digests(), .target_digests = step.encoded.target_digests, .touched_cells = touched};
   SKERRY_ASSIGN(FileSink sink, FileSink::Create(spool));
-  const EncodeOptions options{.threads = threads_, .level = level_, .with_names = false};
+  const EncodeOptions options{.threads = threads_, .level = level_, .with_names = false, .boxes = step.boxes};
   SKERRY_ASSIGN(const EncodeReceipt receipt,
                 EncodePatch(old.source(), step.target, std::move(side_files), options, sink, progress, &known));
   SKERRY_TRY(sink.Commit());

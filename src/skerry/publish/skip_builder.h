@@ -3,6 +3,7 @@
 #define SKERRY_PUBLISH_SKIP_BUILDER_H_
 
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "skerry/base/progress.h"
@@ -31,6 +32,8 @@ class SkipBuilder {
     const TensorSource& target;
     const EncodedVersion& encoded;
     Version version;  // of the target
+    // Where the snapshot's tensors are boxes of a model's: which (patch/encoder.h).
+    std::span<const TensorBox> boxes = {};
   };
 
   // The skips that lead to the step's version, stored on the board: none where none is due, where undos are missing or

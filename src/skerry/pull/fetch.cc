@@ -1,8 +1,8 @@
 #include "skerry/pull/fetch.h"
 
 #include <algorithm>
-#include <thread>
 
+#include "skerry/base/interrupt.h"
 #include "skerry/pull/object_fetcher.h"
 
 namespace skerry {
@@ -10,6 +10,7 @@ namespace skerry {
 Status Patience::Retry(std::string_view what, const std::function<Status()>& attempt) const {
   std::chrono::milliseconds waited{0}, pause{100};
   while (true) {
+    SKERRY_TRY(CheckInterrupt());
     Status status = attempt();
     if (status) return status;
     const Code code = status.error().code;
@@ -22,7 +23,7 @@ Status Patience::Retry(std::string_view what, const std::function<Status()>& att
     if (sleep) {
       sleep(pause);
     } else {
-      std::this_thread::sleep_for(pause);
+      SleepInterruptibly(pause);
     }
     waited += pause;
     pause *= 2;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <deque>
 
+#include "skerry/base/interrupt.h"
+
 namespace skerry {
 namespace {
 
@@ -64,7 +66,12 @@ ObjectFetcher::ObjectFetcher(const Board& board, std::vector<Wanted> wanted, con
     };
   }
   if (parallel_ == 1) return;
-  for (int i = 0; i < parallel_; ++i) threads_.emplace_back([this] { Work(); });
+  for (int i = 0; i < parallel_; ++i) {
+    threads_.emplace_back([this, flag = Interruptible::Current()] {
+      const Interruptible inherited(flag);
+      Work();
+    });
+  }
 }
 
 ObjectFetcher::~ObjectFetcher() {

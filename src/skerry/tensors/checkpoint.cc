@@ -133,6 +133,27 @@ Result<Checkpoint> Checkpoint::Open(const Path& directory) {
   return checkpoint;
 }
 
+Result<Checkpoint> Checkpoint::OfOneFile(const std::string& name, FileReader reader) {
+  SKERRY_ASSIGN(SafetensorsFile file, ReadSafetensorsHeader(reader));
+  auto layout = Layout::FromHeaders({{name, std::move(file.json)}});
+  if (!layout) return Annotate(std::move(layout).error(), reader.path().string());
+  Checkpoint checkpoint;
+  checkpoint.layout_ = *std::move(layout);
+  checkpoint.shards_.push_back(std::move(reader));
+  return checkpoint;
+}
+
+Result<Checkpoint> Checkpoint::OpenFile(const Path& file) {
+  SKERRY_ASSIGN(FileReader reader, FileReader::Open(file));
+  SKERRY_ASSIGN(Checkpoint checkpoint, OfOneFile(file.filename().string(), std::move(reader)));
+  checkpoint.directory_ = file.has_parent_path() ? file.parent_path() : Path(".");
+  return checkpoint;
+}
+
+Result<Checkpoint> Checkpoint::FromBytes(ByteSpan bytes) {
+  return OfOneFile("model.safetensors", FileReader::OfMemory(bytes, "the given bytes"));
+}
+
 Result<ByteSpan> Checkpoint::Read(size_t ordinal, uint64_t offset, uint64_t length, Bytes& scratch) const {
   const LayoutTensor& tensor = layout_.tensors()[ordinal];
   if (offset > tensor.bytes || length > tensor.bytes - offset) {

@@ -27,6 +27,11 @@ struct SideFileInfo {
 class Checkpoint : public TensorSource {
  public:
   static Result<Checkpoint> Open(const Path& directory);
+  // One safetensors file, without side files, as if its directory held nothing else.
+  static Result<Checkpoint> OpenFile(const Path& file);
+  // A safetensors file's bytes, which must outlive it and stay as they are. The layout calls the file
+  // "model.safetensors"; directory() is empty.
+  static Result<Checkpoint> FromBytes(ByteSpan bytes);
 
   const Path& directory() const { return directory_; }
   const Layout& layout() const override { return layout_; }
@@ -38,6 +43,8 @@ class Checkpoint : public TensorSource {
   Result<Bytes> ReadSideFile(const SideFileInfo& file) const;
 
  private:
+  static Result<Checkpoint> OfOneFile(const std::string& name, FileReader reader);
+
   Path directory_;
   Layout layout_;
   std::vector<FileReader> shards_;  // in the order of layout().files()

@@ -50,6 +50,27 @@ TEST_F(CheckpointTest, ReadsTheSameTensorsInEveryForm) {
   }
 }
 
+TEST_F(CheckpointTest, ReadsAFileByItselfAndItsBytesInMemory) {
+  WriteCheckpoint(model_, path_);
+  const Checkpoint whole = Must(Checkpoint::Open(path_));
+  const Bytes bytes = Must(ReadFile(path_ / "model.safetensors", 1 << 20));
+  const Checkpoint file = Must(Checkpoint::OpenFile(path_ / "model.safetensors"));
+  const Checkpoint memory = Must(Checkpoint::FromBytes(bytes));
+  for (const Checkpoint* checkpoint : {&file, &memory}) {
+    ExpectHolds(*checkpoint, model_);
+    EXPECT_EQ(checkpoint->layout().digest(), whole.layout().digest());
+    EXPECT_EQ(ModelOf(*checkpoint), ModelOf(whole));
+    EXPECT_THAT(checkpoint->side_files(), IsEmpty());
+  }
+  EXPECT_EQ(file.directory(), path_);
+  Bytes scratch;
+  const ByteSpan read = Must(memory.Read(0, 0, model_.tensors[0].bytes.size(), scratch));
+  EXPECT_TRUE(read.data() >= bytes.data() && read.data() + read.size() <= bytes.data() + bytes.size()) << "a copy";
+  EXPECT_THAT(Checkpoint::FromBytes(ByteSpan(bytes).first(bytes.size() - 1)),
+              Fails(Code::kCorrupt, AllOf(HasSubstr("the given bytes"), HasSubstr("truncated"))));
+  EXPECT_THAT(Checkpoint::OpenFile(path_ / "missing.safetensors"), Fails(Code::kNotFound));
+}
+
 TEST_F(CheckpointTest, ReadsPartsAndRefusesWhatIsOutside) {
   WriteCheckpoint(model_, path_);
   const Checkpoint checkpoint = Must(Checkpoint::Open(path_));

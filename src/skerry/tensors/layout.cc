@@ -68,16 +68,22 @@ Result<Layout> Layout::FromHeaders(std::vector<std::pair<std::string, std::strin
   return layout;
 }
 
-Layout Layout::Subset(std::span<const size_t> ordinals) const {
-  Layout subset;
-  for (const size_t ordinal : ordinals) {
-    subset.tensors_.push_back(tensors_[ordinal]);
-    subset.total_bytes_ += tensors_[ordinal].bytes;
-    subset.total_units_ += tensors_[ordinal].units();
+Layout Layout::WithoutFiles(std::vector<LayoutTensor> tensors) {
+  Layout layout;
+  layout.tensors_ = std::move(tensors);
+  for (const LayoutTensor& tensor : layout.tensors_) {
+    layout.total_bytes_ += tensor.bytes;
+    layout.total_units_ += tensor.units();
   }
-  subset.tensors_digest_ = TensorsDigestOf(subset.tensors_);
-  subset.digest_ = subset.tensors_digest_;
-  return subset;
+  layout.tensors_digest_ = TensorsDigestOf(layout.tensors_);
+  layout.digest_ = layout.tensors_digest_;
+  return layout;
+}
+
+Layout Layout::Subset(std::span<const size_t> ordinals) const {
+  std::vector<LayoutTensor> tensors;
+  for (const size_t ordinal : ordinals) tensors.push_back(tensors_[ordinal]);
+  return WithoutFiles(std::move(tensors));
 }
 
 Bytes Layout::Serialize() const {

@@ -45,8 +45,10 @@ class Layout {
   // From Serialize()'s output; untrusted.
   static Result<Layout> Parse(ByteSpan json);
 
-  // The tensors with these ordinals, which rise, as a layout without files: its digest is its tensors digest, and it
-  // can't be serialised.
+  // Tensors in ascending order of their names, without files: the digest is the tensors digest, and it can't be
+  // serialised.
+  static Layout WithoutFiles(std::vector<LayoutTensor> tensors);
+  // The tensors with these ordinals, which rise, as such a layout.
   Layout Subset(std::span<const size_t> ordinals) const;
 
   // Canonical JSON: {"files":[{"header":TEXT,"name":TEXT},…],"format":1}, keys sorted, no spaces.

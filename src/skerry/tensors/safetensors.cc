@@ -7,6 +7,7 @@
 #include <unordered_set>
 
 #include "skerry/base/mapped_file.h"
+#include "skerry/tensors/layout.h"
 
 namespace skerry {
 namespace {
@@ -233,6 +234,20 @@ Result<SafetensorsFile> ReadSafetensorsHeader(const FileReader& file) {
                 file.size() < expected ? "truncated" : "bytes after the last tensor");
   }
   return result;
+}
+
+std::string SafetensorsHeaderFor(std::span<const LayoutTensor> tensors) {
+  nlohmann::ordered_json header = nlohmann::ordered_json::object();
+  uint64_t at = 0;
+  for (const LayoutTensor& tensor : tensors) {
+    header[tensor.name] = {{"dtype", DTypeName(tensor.dtype)},
+                           {"shape", tensor.shape},
+                           {"data_offsets", {at, at + tensor.bytes}}};
+    at += tensor.bytes;
+  }
+  std::string text = header.dump();
+  text.resize((text.size() + 7) / 8 * 8, ' ');
+  return text;
 }
 
 }  // namespace skerry

@@ -4,6 +4,7 @@
 #define SKERRY_TENSORS_SAFETENSORS_H_
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -35,6 +36,11 @@ struct SafetensorsHeader {
 // Parses the JSON text of a header. Refused, each with the tensor's name and both values: duplicate keys, sizes that
 // are not unsigned integers, an unknown dtype, a range that is not the shape's size, holes, overlaps, overflow.
 Result<SafetensorsHeader> ParseSafetensorsHeader(std::string_view json);
+
+// The header of a file that holds these tensors one after another, padded to 8 bytes. (In layout.h's words; `file` and
+// `offset_in_file` are not looked at.)
+struct LayoutTensor;
+std::string SafetensorsHeaderFor(std::span<const LayoutTensor> tensors);
 
 // Reads and parses the header of an open file. `json` is the header's verbatim text (N bytes, padding included). Also
 // refuses a file that is longer or shorter than its header says, and says what a wrong kind of file looks like

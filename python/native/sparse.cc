@@ -18,7 +18,8 @@
 #include <tuple>
 #include <vector>
 
-namespace nb = nanobind;
+#include "bindings.h"
+
 using namespace nb::literals;
 
 namespace {
@@ -175,10 +176,7 @@ uint64_t Differing(const Bytes& target, uint64_t unit, const Indices& positions,
 
 }  // namespace
 
-// Every array argument is noconvert: nanobind would else pass a converted copy of an array of another type, values
-// rounded and writes lost.
-NB_MODULE(_core, m) {
-  m.doc() = "Native loops over changed elements. Arrays are flat, contiguous, on the CPU; bytes are uint8.";
+void BindSparse(nb::module_& m) {
   m.def("select", &Select, "indices"_a.noconvert(), "source"_a.noconvert(), "unit"_a, "dimensions"_a, "source_offset"_a,
         "destination_offset"_a, "positions"_a.noconvert(), "values"_a.noconvert(),
         "Maps the ascending indices (uint32 or uint64) of a tensor's elements to positions in a parameter and gathers\n"
