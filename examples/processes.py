@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
-import shutil
 import signal
 import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import FrameType
@@ -28,12 +29,23 @@ class Stopped(Exception):
         self.number = number
 
 
-class Process:
-    """A program in a session of its own, so that it can be ended with all that it starts. Its output goes to a log.
+@functools.cache
+def _guard() -> subprocess.Popen[bytes]:
+    """In a session of its own: what ends the demo does not end it."""
+    command = [sys.executable, str(Path(__file__).with_name("guard.py"))]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, start_new_session=True)
 
-    Start it from the main thread: the kernel kills it when the thread that started it is gone, so that not even a
-    killed demo leaves anything running.
-    """
+
+def tell_guard(line: str) -> None:
+    """Say what has to be ended or removed should this process be killed; guard.py has the words."""
+    pipe = _guard().stdin
+    assert pipe is not None
+    pipe.write(line.encode() + b"\n")
+    pipe.flush()
+
+
+class Process:
+    """A program in a session of its own, so that it can be ended with all that it starts. Its output goes to a log."""
 
     def __init__(
         self, name: str, command: Sequence[str | Path], log: Path, *, more_environment: Mapping[str, str] | None = None,
@@ -43,8 +55,6 @@ class Process:
         self.name = name
         self._log = log
         prefix = ["nice", "-n", str(nice)] if nice else []
-        if shutil.which("setpriv"):
-            prefix += ["setpriv", "--pdeathsig", "KILL"]
         with log.open("wb") as output:
             self._process = subprocess.Popen(
                 [*prefix, *map(str, command)],
@@ -54,6 +64,7 @@ class Process:
                 env={**os.environ, **(more_environment or {})},
                 start_new_session=True,
             )
+        tell_guard(f"group {self._process.pid}")
 
     @property
     def pid(self) -> int:
@@ -81,6 +92,7 @@ class Process:
         """End it and all that it started at once, as a machine that loses its power."""
         self._signal(signal.SIGKILL)
         self._process.wait()
+        tell_guard(f"ended {self._process.pid}")
 
     def stop(self) -> None:
         """End it and all that it started: politely, then by force."""

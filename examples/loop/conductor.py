@@ -133,6 +133,7 @@ class Conductor:
     def _train(self, trainer: Process, events: EventReader) -> None:
         """Until the trainer has ended: an island dies in mid-step, another one joins."""
         new: Island | None = None
+        told = False  # that the trainer may end
         while self._tick(trainer, events):
             if len(self.history.steps) >= KILL_IN_STEP and new is None and self._in_flight(self.islands[1]):
                 self._kill(self.islands[1])
@@ -141,8 +142,9 @@ class Conductor:
             elif new and new.ready and new.name not in self._named:
                 self._say(f"{new.name} serves {new.updates[0].told['to']}: it has joined")
                 self._name_islands(trainer)
-            elif new and self._steps_with(new) >= STEPS_WITH_THE_NEW_ONE:
+            elif new and new.ready and not told and self._steps_with(new) >= STEPS_WITH_THE_NEW_ONE:
                 trainer.tell("enough")
+                told = True
             time.sleep(TICK)
 
     def _kill(self, island: Island) -> None:
@@ -151,14 +153,15 @@ class Conductor:
         step = len(self.history.steps)
         self._say(f"KILLED {island.name} (kill -9 of agent and engine) in step {step}, with {running} requests on it")
 
-    def _in_flight(self, island: Island) -> int:
-        return sum(exchange.status is None for exchange in island.record().answers()) if island.ready else 0
+    @staticmethod
+    def _in_flight(island: Island) -> int:
+        """Requests of the trainer that it has and has not answered."""
+        return sum(e.status is None and e.min_version is not None for e in island.record().answers())
 
     def _steps_with(self, island: Island) -> int:
-        """Steps for which it has given answers."""
-        began = [step.began for step in self.history.steps if step.rewarded is not None]
+        """Finished steps for which it has given the trainer answers."""
         given = [e.began for e in island.record().given() if e.min_version is not None]
-        return len({sum(b <= g for b in began) for g in given})
+        return sum(any(step.began <= g <= (step.rewarded or 0.0) for g in given) for step in self.history.steps)
 
     def _name_islands(self, trainer: Process) -> None:
         """Tell the trainer which islands there are to sample from."""
@@ -196,7 +199,7 @@ class Conductor:
             for update in island.updates[self._told.get(island.name, 0) :]:
                 self._told[island.name] = self._told.get(island.name, 0) + 1
                 self._say(panel.update_line(island.name, update, self.history))
-        self._view.panel(panel.lines(self.history, self.islands, self._options.steps, self._elapsed))
+        self._view.panel(lambda: panel.lines(self.history, self.islands, self._options.steps, self._elapsed))
         return running
 
     @property
@@ -224,7 +227,10 @@ class Conductor:
         return check_all(self.history, living, self._skerry, self._place, cores_of_half(0))
 
     def _account(self, final: FinalChecks) -> Account:
-        figures = measure(self.history, [island.record() for island in self.islands], self.way)
+        records = [island.record() for island in self.islands]
+        for record in records:
+            record.write_trace(self._logs / f"{record.name}-exchanges.jsonl")
+        figures = measure(self.history, records, self.way)
         return Account(
             model=self._options.base.name,
             began=self._began_at,

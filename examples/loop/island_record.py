@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
 from .exchanges import Exchange
@@ -54,6 +56,12 @@ class IslandRecord:
     def given(self) -> list[Exchange]:
         """Those that were answered with tokens."""
         return [exchange for exchange in self.answers() if exchange.status == 200]
+
+    def write_trace(self, path: Path) -> None:
+        """All that the link saw and all updates, in the order of time, a line of JSON each."""
+        exchanges = [(e.began, {"exchange": asdict(e)}) for e in self.board + self.requests]
+        lines = exchanges + [(u.live, {"version": u.version, "live": u.live, "update": u.told}) for u in self.updates]
+        path.write_text("".join(json.dumps(line) + "\n" for _, line in sorted(lines, key=lambda pair: pair[0])))
 
 
 @dataclass

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 DRAW_SECONDS = 0.25
 
@@ -25,11 +25,11 @@ class View:
         print(line, flush=True)
         self._draw()
 
-    def panel(self, lines: Sequence[str]) -> None:
-        """Show these lines in place of the last ones, at most four times a second."""
+    def panel(self, lines: Callable[[], Sequence[str]]) -> None:
+        """Show the lines in place of the last ones. They are asked for only when it is time to draw them."""
         if self._live and time.monotonic() - self._last >= DRAW_SECONDS:
             self._clear()
-            self._panel = list(lines)
+            self._panel = list(lines())
             self._draw()
             self._last = time.monotonic()
 

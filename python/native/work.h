@@ -14,8 +14,8 @@
 // Runs `work` on a thread of its own, which must touch nothing of Python. The calling thread, which has the GIL,
 // releases it, waits, and every 50 ms
 //   - looks for signals, as the interpreter does on its main thread,
-//   - calls report(stage: str, done: int, total: int) where something has moved on (None: nobody wants to know); once
-//     more at the end. Stages that are over sooner may never be told. Bytes, mostly.
+//   - calls report(stage: str, done: int, total: int) where something has moved on; None: nobody wants to know. Also as
+//     each stage begins, which waits for it, and once more at the end. Bytes, mostly.
 // When a signal's handler raises (KeyboardInterrupt), or `report` does, the work is interrupted (base/interrupt.h), its
 // end is waited for, and that exception is thrown.
 void RunApart(const nanobind::object& report, const std::function<void(skerry::Progress&)>& work);

@@ -122,8 +122,8 @@ class Board:
     SKERRY_TRUST_KEYS.
 
     Calls may be made from several threads, and Ctrl-C ends each of them. They raise NotFound (no board, no such run),
-    Invalid (a version that the run has not reached), Unavailable (a store that can't be reached just now), Conflict, Mismatch (not signed by whom is trusted),
-    Corrupt. Used as a context manager, it is closed at the end.
+    Invalid (a version that the run has not reached), Unavailable (a store that can't be reached just now), Conflict,
+    Mismatch (not signed by whom is trusted), Corrupt. Used as a context manager, it is closed at the end.
     """
 
     def __init__(

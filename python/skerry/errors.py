@@ -9,7 +9,7 @@ from typing import Any
 
 
 class SkerryError(Exception):
-    """Base of all. `code`: what kind it is, empty for those of skerry.client. `message` names the thing and both sides."""
+    """Base of all. `code`: what kind it is, empty for those of skerry.client. `message`: the thing, and both sides."""
 
     code: str = ""
 

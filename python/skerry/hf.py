@@ -14,6 +14,7 @@ from typing import Any
 
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
+from skerry.board import Board
 from skerry.errors import Invalid, Unavailable
 from skerry.publisher import Publisher
 from skerry.receipt import Handle, Receipt
@@ -65,6 +66,8 @@ class PublishCallback(TrainerCallback):
             if not run:
                 raise Invalid(f"run: {run!r} is no run of {os.fspath(publisher)}")
             inspect.signature(Publisher).bind(publisher, run, **options)  # TypeError for what it has not
+            keys = {name: options[name] for name in ("sign_key", "trust_keys") if name in options}
+            Board(publisher, **keys)  # Invalid for what can be no board; no server is asked
             self._board, self._run = publisher, run
         elif run is not None or options:
             raise Invalid(f"{'run' if run is not None else min(options)}: is the Publisher's own")

@@ -89,7 +89,9 @@ class Patch:
     @property
     def tensors(self) -> list[PatchTensor]:
         """Those that change. Empty for patches of a board, which leave the names to its layout."""
-        return [PatchTensor(name, dtype, tuple(shape), changed) for name, dtype, shape, changed in self._native.tensors()]
+        return [
+            PatchTensor(name, dtype, tuple(shape), changed) for name, dtype, shape, changed in self._native.tensors()
+        ]
 
     @property
     def side_files(self) -> dict[str, bool]:
@@ -124,8 +126,8 @@ def diff(
 
     `level`: "compact" is the smallest, "fast" decodes quickest. `structural`: accept added and removed tensors and
     other dtypes and shapes; such tensors travel whole. `threads`: 0 is all cores; the result does not depend on it.
-    `progress`: called with (stage, done, total) on the calling thread some times a second; what it raises ends the
-    work. Ctrl-C ends it too. In both cases there is no `out`.
+    `progress`: called with (stage, done, total) on the calling thread as each stage begins and some times a second;
+    what it raises ends the work. Ctrl-C ends it too. In both cases there is no `out`.
 
     Raises Invalid where the tensors differ, listing how.
     """

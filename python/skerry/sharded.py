@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import shutil
 import socket
+import weakref
 from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
@@ -28,6 +29,9 @@ from skerry.weights import Given, Weights
 
 T = TypeVar("T")
 
+# By the group that it has the ranks of.
+_own_groups: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+
 
 class RankFailed(SkerryError):
     """What another rank failed by, where it is none of Skerry's errors. `rank`: in the group."""
@@ -42,20 +46,18 @@ class Ranks:
         if not dist.is_available() or not dist.is_initialized():
             raise Invalid("group: torch.distributed is not initialised")
         members = dist.get_process_group_ranks(group)
-        # One of its own: a publish that goes on beside the training must not meet its collectives. Gloo, since all that
-        # is sent are Python objects.
-        self._group = dist.new_group(members, backend="gloo", use_local_synchronization=True)
+        # A group of our own: a publish that goes on beside the training must not meet its collectives. Gloo, since all
+        # that is sent are Python objects. It is kept for the next publisher and goes with the group that it is made from:
+        # taking it down would need all ranks once more, also after an error.
+        if group not in _own_groups:
+            _own_groups[group] = dist.new_group(members, backend="gloo", use_local_synchronization=True)
+        self._group = _own_groups[group]
         self._first = members[0]
         self.index, self.count = dist.get_rank(self._group), len(members)
 
     @property
     def is_first(self) -> bool:
         return self.index == 0
-
-    def close(self) -> None:
-        if self._group is not None and dist.is_initialized():
-            dist.destroy_process_group(self._group)
-        self._group = None
 
     def all(self, work: Callable[[], T]) -> list[T]:
         """Each rank's result, by rank, told to all. Raises on all ranks what one failed by."""
@@ -124,11 +126,7 @@ class _Outcome(NamedTuple):
 
 def on_first_rank(group: Any, work: Callable[[], T]) -> T:
     """What `work` gives on the group's first rank, on all of them."""
-    ranks = Ranks(group)
-    try:
-        return ranks.from_first(work)
-    finally:
-        ranks.close()
+    return Ranks(group).from_first(work)
 
 
 class _Head(NamedTuple):
@@ -289,7 +287,6 @@ class Core:
         for one in (self._writer, self._release):
             if one is not None:
                 one.close()
-        self.ranks.close()
 
 
 class _Plan(NamedTuple):

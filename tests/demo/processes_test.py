@@ -1,4 +1,4 @@
-"""Programs that the demo starts: they end with all that they started, and so does a namespace."""
+"""Programs that the demo starts: they end with all that they started, also where the demo is killed."""
 
 import os
 import select
@@ -65,21 +65,28 @@ def test_a_program_reads_what_it_is_told_and_may_have_ended_meanwhile(tmp_path):
     process.stop()
 
 
-def test_a_program_does_not_outlive_a_demo_that_is_killed(tmp_path):
+def test_nothing_outlives_a_demo_that_is_killed(tmp_path):
     program = (
-        "import sys, signal; from pathlib import Path; sys.path.insert(0, sys.argv[1]); from processes import Process\n"
-        "print(Process('sleep', ['sleep', '1000'], Path(sys.argv[2])).pid, flush=True); signal.pause()"
+        "import sys, signal; from contextlib import ExitStack; from pathlib import Path\n"
+        "sys.path.insert(0, sys.argv[1])\n"
+        "from processes import Process; from work_folder import open_work_folder\n"
+        "print(open_work_folder(None, ExitStack()))\n"
+        "Process('ended', ['true'], Path(sys.argv[2])).kill()\n"
+        "Process('shell', ['sh', '-c', 'sleep 1000 & echo $!; wait'], Path(sys.argv[2]))\n"
+        "print('ready', flush=True); signal.pause()"
     )
-    demo = subprocess.Popen(
-        [sys.executable, "-c", program, EXAMPLES, tmp_path / "log"], stdout=subprocess.PIPE, text=True
-    )
-    child = int(demo.stdout.readline())
-    while Path(f"/proc/{child}/comm").read_text() != "sleep\n":
-        os.sched_yield()  # it is not yet bound to who started it
+    log = tmp_path / "log"
+    demo = subprocess.Popen([sys.executable, "-c", program, EXAMPLES, log], stdout=subprocess.PIPE, text=True)
+    folder = Path(demo.stdout.readline().strip())
+    assert demo.stdout.readline() == "ready\n"
+    grandchild = started_by(log)
+    assert folder.is_dir() and not gone(grandchild)
     demo.send_signal(signal.SIGKILL)
     demo.wait()
     demo.stdout.close()
-    assert gone(child) or wait_until_gone(child) is None
+    assert gone(grandchild) or wait_until_gone(grandchild) is None
+    while folder.exists():
+        os.sched_yield()
 
 
 @pytest.fixture

@@ -121,3 +121,12 @@ def test_sizes_are_for_people(count, words):
 )
 def test_durations_are_for_people(seconds, words):
     assert duration(seconds) == words
+
+
+def test_a_trace_has_everything_in_the_order_of_time(tmp_path):
+    made_up.north().write_trace(tmp_path / "trace")
+    lines = [json.loads(line) for line in (tmp_path / "trace").read_text().splitlines()]
+    times = [line["exchange"]["began"] if "exchange" in line else line["live"] for line in lines]
+    assert times == sorted(times)
+    assert [line["version"] for line in lines if "version" in line] == [0, 1, 2, 3]
+    assert len(lines) == 4 + 2 + 9 + 4

@@ -11,8 +11,8 @@ AT = np.array([1], np.uint64)
 BITS = np.array([0x3F80], np.uint16)
 
 
-def scatter(target, values=BITS.view(np.uint8), at=AT):
-    _core.scatter(target, 2, at, values)
+def scatter(target, at=AT):
+    _core.scatter(target, 2, at, BITS.view(np.uint8))
 
 
 def test_an_array_of_numbers_is_not_taken_for_bytes():

@@ -106,7 +106,7 @@ def test_what_is_not_there_is_not_found(url, tmp_path, checkpoints):
         (7, "board: 7"),
         ("s3://", 'board: "" can\'t be the name of a bucket'),
         ("s3:///prefix", 'board: "" can\'t be the name of a bucket'),
-        ("s3://bucket/p?colour=red", "board.*unknown setting \"colour\""),
+        ("s3://bucket/p?colour=red", 'board.*unknown setting "colour"'),
         ("s3://name:secret@bucket/p", "board.*no names or passwords"),
         ("file://relative", "board.*a file URL has an absolute path"),
     ],

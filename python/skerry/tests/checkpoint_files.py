@@ -4,7 +4,19 @@ import json
 
 import numpy as np
 
-BITS = {"BF16": 16, "F16": 16, "F32": 32, "F64": 64, "F8_E4M3": 8, "F8_E8M0": 8, "F4": 4, "U8": 8, "I64": 64, "BOOL": 8, "C64": 64}
+BITS = {
+    "BF16": 16,
+    "F16": 16,
+    "F32": 32,
+    "F64": 64,
+    "F8_E4M3": 8,
+    "F8_E8M0": 8,
+    "F4": 4,
+    "U8": 8,
+    "I64": 64,
+    "BOOL": 8,
+    "C64": 64,
+}
 
 
 def safetensors_bytes(tensors):
@@ -24,17 +36,6 @@ def write_checkpoint(directory, tensors, **side_files):
     (directory / "model.safetensors").write_bytes(safetensors_bytes(tensors))
     for name, text in side_files.items():
         (directory / f"{name}.json").write_text(text)
-    return directory
-
-
-def write_zeros(directory, nbytes):
-    """A checkpoint with one BF16 tensor of zeros that takes no room on the disk."""
-    directory.mkdir()
-    text = json.dumps({"w": {"dtype": "BF16", "shape": [nbytes // 2], "data_offsets": [0, nbytes]}}).encode()
-    text += b" " * (-len(text) % 8)
-    with open(directory / "model.safetensors", "wb") as file:
-        file.write(len(text).to_bytes(8, "little") + text)
-        file.truncate(8 + len(text) + nbytes)
     return directory
 
 

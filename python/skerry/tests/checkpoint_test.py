@@ -123,7 +123,9 @@ def test_reading_copies_nothing_and_is_read_only(directory):
 
 
 def test_what_was_read_outlives_the_checkpoint_and_its_source(directory):
-    reads = [skerry.Checkpoint(source).read("model.embed") for source in opened(directory / "model.safetensors").values()]
+    reads = [
+        skerry.Checkpoint(source).read("model.embed") for source in opened(directory / "model.safetensors").values()
+    ]
     gc.collect()
     assert all(read.tobytes() == TENSORS["model.embed"][2] for read in reads)
 

@@ -80,3 +80,19 @@ def command():
     found = Path(sysconfig.get_path("scripts")) / "skerry"
     assert found.is_file(), f"{found} is missing: install the package"
     return found
+
+
+_lines = []
+
+
+@pytest.fixture(scope="session")
+def summary():
+    """A list of lines that are printed at the end."""
+    return _lines
+
+
+def pytest_terminal_summary(terminalreporter):
+    if _lines:
+        terminalreporter.section("measured")
+        for line in _lines:
+            terminalreporter.write_line(line)

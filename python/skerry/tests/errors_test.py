@@ -33,7 +33,12 @@ def test_an_error_survives_pickle_and_copy_with_its_fields(kind):
     error.attempt = 3
     for again in (pickle.loads(pickle.dumps(error)), copy.copy(error), copy.deepcopy(error)):
         assert type(again) is kind and isinstance(again, skerry.SkerryError)
-        assert (again.code, again.message, str(again), again.args) == (error.code, error.message, str(error), error.args)
+        assert (again.code, again.message, str(again), again.args) == (
+            error.code,
+            error.message,
+            str(error),
+            error.args,
+        )
         assert again.attempt == 3
 
 

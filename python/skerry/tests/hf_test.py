@@ -219,6 +219,7 @@ def test_where_a_model_was_loaded_from(base):
     [
         (("", "r"), "^publisher: "),
         ((None, "r"), "^publisher: "),
+        (("s3://", "r"), "^board: "),
         (("board",), "^run: "),
         (("board", ""), "^run: "),
     ],

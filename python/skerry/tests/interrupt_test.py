@@ -8,22 +8,39 @@ import threading
 import pytest
 
 import skerry
-from checkpoint_files import write_checkpoint, write_zeros
+from checkpoint_files import changed, random_tensors, write_checkpoint
 
-LARGE = 512 << 20  # long enough that progress is told before the end
+V0 = random_tensors()
+V1 = changed(V0, {"model.embed": [2, 300]})
 
 
 class Enough(Exception):
     pass
 
 
-def stop(stage, done, total):
-    raise Enough(stage)
+class StopAt:
+    """Progress that raises as a stage begins. `begun`: the stages so far."""
+
+    def __init__(self, stage):
+        self.stage, self.begun = stage, []
+
+    def __call__(self, stage, done, total):
+        self.begun.append(stage)
+        if stage == self.stage:
+            raise Enough(stage)
 
 
 @pytest.fixture
-def large(tmp_path):
-    return [write_zeros(tmp_path / name, LARGE) for name in ("v0", "v1")]
+def pair(tmp_path):
+    return [write_checkpoint(tmp_path / f"v{i}", tensors, config="{}") for i, tensors in enumerate((V0, V1))]
+
+
+def names(directory):
+    return sorted(path.name for path in directory.iterdir())
+
+
+def contents(directory):
+    return {path.name: path.read_bytes() for path in directory.iterdir() if path.is_file()}
 
 
 def interrupt_when(ready):
@@ -38,79 +55,104 @@ def interrupt_when(ready):
     return thread
 
 
-def test_what_progress_raises_ends_a_diff_and_leaves_no_file(large, tmp_path):
-    with pytest.raises(Enough, match="compare"):
-        skerry.diff(*large, tmp_path / "p.skerry", threads=1, progress=stop)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["v0", "v1"]
+class SilentServer:
+    """Takes one connection, and answers 404 to it when it is told to."""
+
+    def __enter__(self):
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self.listener.getsockname()[1]}/board"
+        self.accepted, self.answer = threading.Event(), threading.Event()
+        self.thread = threading.Thread(target=self._serve)
+        self.thread.start()
+        return self
+
+    def _serve(self):
+        connection = self.listener.accept()[0]
+        self.accepted.set()
+        self.answer.wait()
+        connection.sendall(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+        connection.close()
+
+    def __exit__(self, *_):
+        self.answer.set()
+        self.thread.join()
+        self.listener.close()
 
 
-def test_ctrl_c_ends_a_diff_and_leaves_no_file(large, tmp_path):
-    begun = threading.Event()
-    thread = interrupt_when(begun)
-    with pytest.raises(KeyboardInterrupt):
-        skerry.diff(*large, tmp_path / "p.skerry", threads=1, progress=lambda *state: begun.set())
-    thread.join()
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["v0", "v1"]
-
-
-def test_an_interrupted_apply_leaves_no_checkpoint_and_the_next_one_goes_through(large, tmp_path):
-    skerry.diff(*large, tmp_path / "p.skerry")
+def test_an_interrupted_diff_leaves_no_file(pair, tmp_path):
+    stop = StopAt("compare")
     with pytest.raises(Enough):
-        skerry.apply(large[0], tmp_path / "p.skerry", tmp_path / "out", threads=1, progress=stop)
-    assert not (tmp_path / "out").exists()
-    receipt = skerry.apply(large[0], tmp_path / "p.skerry", tmp_path / "out")
-    assert (tmp_path / "out" / "model.safetensors").stat().st_size > LARGE and receipt.changed == 0
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "p.skerry", "v0", "v1"]
+        skerry.diff(*pair, tmp_path / "p.skerry", progress=stop)
+    assert stop.begun == ["compare"] and names(tmp_path) == ["v0", "v1"]
+
+
+@pytest.mark.parametrize("stage", ["verify", "decode", "copy"])
+def test_an_interrupted_apply_leaves_no_checkpoint_and_the_next_one_goes_through(pair, tmp_path, stage):
+    skerry.diff(*pair, tmp_path / "p.skerry")
+    stop = StopAt(stage)
+    with pytest.raises(Enough):
+        skerry.apply(pair[0], tmp_path / "p.skerry", tmp_path / "out", progress=stop)
+    assert stop.begun[-1] == stage and not (tmp_path / "out").exists()
+    skerry.apply(pair[0], tmp_path / "p.skerry", tmp_path / "out")
+    assert contents(tmp_path / "out") == contents(pair[1])
+    assert names(tmp_path) == ["out", "p.skerry", "v0", "v1"]
+
+
+@pytest.mark.parametrize("stage", ["fetch", "decode"])
+def test_an_interrupted_pull_leaves_the_old_version_and_the_next_one_goes_through(pair, tmp_path, stage):
+    board = skerry.Board(tmp_path / "board")
+    board.init("r", pair[0])
+    board.pull("r", tmp_path / "island")
+    skerry.Publisher(tmp_path / "board", "r", state=tmp_path / "state").publish(pair[1])
+    with pytest.raises(Enough):
+        board.pull("r", tmp_path / "island", progress=StopAt(stage))
+    assert contents(tmp_path / "island") == contents(pair[0])
+    assert board.pull("r", tmp_path / "island").version == 1
+    assert contents(tmp_path / "island") == contents(pair[1])
 
 
 def test_ctrl_c_ends_the_wait_for_a_server_that_does_not_answer():
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        accepted, connections = threading.Event(), []
-
-        def accept():
-            connections.append(server.accept()[0])
-            accepted.set()
-
-        accepting = threading.Thread(target=accept)
-        accepting.start()
-        thread = interrupt_when(accepted)
-        board = skerry.Board(f"http://127.0.0.1:{server.getsockname()[1]}/board")
+    with SilentServer() as server:
+        thread = interrupt_when(server.accepted)
         with pytest.raises(KeyboardInterrupt):
-            board.head("grpo-1")
+            skerry.Board(server.url).head("grpo-1")
         thread.join()
-        accepting.join()
-        for connection in connections:
-            connection.close()
 
 
-def test_ctrl_c_ends_the_wait_for_what_the_board_lacks_and_the_old_version_stays(tmp_path):
-    old, new = (write_checkpoint(tmp_path / name, {"w": ("U8", (4,), bits)}) for name, bits in (("a", b"1234"), ("b", b"1235")))
+def test_ctrl_c_ends_the_wait_for_what_the_board_lacks(pair, tmp_path):
     board = skerry.Board(tmp_path / "board")
-    board.init("r", old)
+    board.init("r", pair[0])
     board.pull("r", tmp_path / "island")
-    publisher = skerry.Publisher(tmp_path / "board", "r", state=tmp_path / "state")
-    publisher.publish(new)
-    patches = [path for path in (tmp_path / "board").rglob("*.skerry")]
-    assert patches
-    for path in patches:
-        path.rename(path.with_suffix(".away"))
+    skerry.Publisher(tmp_path / "board", "r", state=tmp_path / "state").publish(pair[1])
+    (patch,) = (tmp_path / "board").rglob("*.skerry")
+    patch.rename(tmp_path / "away")
     begun = threading.Event()
     thread = interrupt_when(begun)
     with pytest.raises(KeyboardInterrupt):
         board.pull("r", tmp_path / "island", wait=3600, progress=lambda *state: begun.set())
     thread.join()
-    assert (tmp_path / "island" / "model.safetensors").read_bytes() == (old / "model.safetensors").read_bytes()
-    for path in patches:
-        path.with_suffix(".away").rename(path)
+    assert contents(tmp_path / "island") == contents(pair[0])
+    (tmp_path / "away").rename(patch)
     assert board.pull("r", tmp_path / "island").version == 1
 
 
-def test_a_call_on_another_thread_goes_on_while_the_main_thread_is_interrupted(large, tmp_path):
-    digests = []
-    worker = threading.Thread(target=lambda: digests.append(skerry.Checkpoint(large[0]).model_digest(threads=1)))
-    worker.start()
-    with pytest.raises(KeyboardInterrupt):
-        os.kill(os.getpid(), signal.SIGINT)
-        threading.Event().wait()
-    worker.join()
-    assert digests == [skerry.Checkpoint(large[1]).model_digest()]
+def test_a_call_on_another_thread_goes_on_while_the_main_thread_is_interrupted():
+    failed = []
+
+    def ask(url):
+        try:
+            skerry.Board(url).head("grpo-1")
+        except skerry.SkerryError as error:
+            failed.append(error)
+
+    with SilentServer() as server:
+        worker = threading.Thread(target=ask, args=(server.url,))
+        worker.start()
+        server.accepted.wait()
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+            threading.Event().wait()
+        assert worker.is_alive() and not failed
+        server.answer.set()
+        worker.join()
+    assert [type(error) for error in failed] == [skerry.NotFound]

@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 
+import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from skerry import Board
+from skerry import Board, Publisher
 
 
 class Model(torch.nn.Module):
@@ -77,3 +78,29 @@ def digest_of(folder):
         for path in sorted(folder.rglob("*"))
         if path.is_file()
     }
+
+
+@pytest.fixture
+def model():
+    return Model()
+
+
+@pytest.fixture
+def base(model, tmp_path):
+    return save_checkpoint(model, tmp_path / "base")
+
+
+@pytest.fixture
+def publisher(tmp_path, base):
+    with Publisher(tmp_path / "board", "grpo-1", base=base, state=tmp_path / "state") as made:
+        yield made
+
+
+def reopened(publisher, tmp_path, **options):
+    """Another publisher of the same run."""
+    return Publisher(publisher.board, publisher.run, **({"state": tmp_path / "state"} | options))
+
+
+def read(publisher, tmp_path, version=None):
+    """The tensors of a version of its run."""
+    return pulled(publisher.board, publisher.run, tmp_path / f"island-{version}", version)

@@ -1,41 +1,14 @@
 """Publisher against real boards in directories: what it was given is what islands get."""
 
 import pickle
-import threading
 
-import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
 
-from published import Model, digest_of, perturb, pulled, same, save_checkpoint, served  # noqa: E402
+from published import Model, base, model, perturb, publisher, pulled, read, reopened, same, save_checkpoint, served  # noqa: E402, F401
 from skerry import Board, Publisher  # noqa: E402
-from skerry.errors import Conflict, Invalid, NotFound, SkerryError  # noqa: E402
 from skerry.names import NamesDiffer  # noqa: E402
-
-
-@pytest.fixture
-def model():
-    return Model()
-
-
-@pytest.fixture
-def base(model, tmp_path):
-    return save_checkpoint(model, tmp_path / "base")
-
-
-@pytest.fixture
-def publisher(tmp_path, base):
-    with Publisher(tmp_path / "board", "grpo-1", base=base, state=tmp_path / "state") as made:
-        yield made
-
-
-def reopened(publisher, tmp_path, **options):
-    return Publisher(publisher.board, publisher.run, **({"state": tmp_path / "state"} | options))
-
-
-def read(publisher, tmp_path, version=None):
-    return pulled(publisher.board, publisher.run, tmp_path / f"island-{version}", version)
 
 
 def test_F3_the_base_is_version_0_and_the_first_change_is_version_1(publisher, model, tmp_path):
@@ -187,139 +160,6 @@ def test_check_publishes_nothing(publisher, model):
     assert publisher.version == 0
 
 
-def test_publish_async_has_read_the_weights_when_it_returns(publisher, model, tmp_path):
-    wanted = []
-    for step in range(6):
-        perturb(model, seed=step)
-        wanted.append(served(model))
-        publisher.publish_async(model, step=step)
-        perturb(model, share=1.0, seed=99)  # the next optimizer step comes at once
-        with torch.no_grad():
-            for parameter, tensor in zip(model.parameters(), wanted[-1].values(), strict=True):
-                parameter.copy_(tensor.float())
-    assert publisher.wait() == 6
-    for version, tensors in enumerate(wanted, 1):
-        assert same(read(publisher, tmp_path, version), tensors)
-
-
-def test_a_handle_tells_the_receipt_and_calls_back_once(publisher, model):
-    called = threading.Event()
-    perturb(model)
-    handle = publisher.publish_async(model, step=1)
-    handle.add_done_callback(lambda done: called.set())
-    receipt = handle.result(60)
-    assert handle.done() and not handle.failed and handle.exception() is None and receipt.version == 1
-    assert called.wait(10) and not publisher.in_flight
-    late = []
-    handle.add_done_callback(late.append)
-    assert late == [handle]
-
-
-class Full:
-    """A disk that takes nothing of one version: a file is in the place of its folder."""
-
-    def __init__(self, board, version):
-        self._place = board / "runs" / "grpo-1" / "versions" / f"{version:09d}"
-
-    def __enter__(self):
-        self._place.write_bytes(b"")
-
-    def __exit__(self, *_):
-        self._place.unlink()
-
-
-@pytest.mark.parametrize("asynchronous", [False, True])
-def test_F1_after_a_failed_publish_the_next_is_against_the_last_durable_version(
-    publisher, model, tmp_path, asynchronous
-):
-    perturb(model, seed=1)
-    publisher.publish(model)
-    perturb(model, seed=2)
-    with Full(tmp_path / "board", version=2):
-        if asynchronous:
-            handle = publisher.publish_async(model, step=2)
-            assert isinstance(handle.exception(60), SkerryError)
-        else:
-            with pytest.raises(SkerryError):
-                publisher.publish(model, step=2)
-    assert publisher.version == 1
-    perturb(model, seed=3)
-    assert publisher.publish(model, step=3).version == 2
-    assert same(read(publisher, tmp_path, 2), served(model))
-
-
-def test_what_a_publish_in_the_background_failed_by_is_raised_by_the_next_call_once(publisher, model, tmp_path):
-    perturb(model)
-    with Full(tmp_path / "board", version=1):
-        publisher.publish_async(model).wait(60)
-    with pytest.raises(SkerryError):
-        publisher.publish_async(model)
-    assert publisher.publish(model).version == 1
-
-    perturb(model, seed=2)
-    with Full(tmp_path / "board", version=2):
-        with pytest.raises(SkerryError):
-            publisher.publish_async(model).result(60)
-    assert publisher.publish(model).version == 2  # it had been told
-
-    perturb(model, seed=3)
-    with Full(tmp_path / "board", version=3):
-        publisher.publish_async(model).wait(60)
-    with pytest.raises(SkerryError):
-        publisher.close()
-    publisher.close()  # told, and closed
-    with pytest.raises(Invalid, match="is closed"):
-        publisher.publish(model)
-
-
-def test_a_restarted_trainer_goes_on_from_the_board(publisher, model, tmp_path):
-    perturb(model)
-    publisher.publish(model, step=1)
-    publisher.close()
-    for state in ("state", "another machine's state"):
-        perturb(model, seed=2 + len(state))
-        with reopened(publisher, tmp_path, state=tmp_path / state) as again:
-            before = again.version
-            assert again.publish(model).version == before + 1
-        assert same(read(publisher, tmp_path, before + 1), served(model))
-
-
-def test_F9_a_trainer_that_resumes_from_an_older_checkpoint_makes_a_new_version_of_it(publisher, model, tmp_path):
-    saved = None
-    for step in range(1, 4):
-        perturb(model, seed=step)
-        publisher.publish(model, step=step)
-        saved = served(model) if step == 1 else saved
-    publisher.close()
-    with reopened(publisher, tmp_path) as resumed:
-        receipt = resumed.publish(saved, step=1)
-    assert (receipt.version, receipt.step) == (4, 1)
-    assert same(read(publisher, tmp_path, 4), saved)
-
-
-def test_F10_a_publisher_that_was_replaced_stops_and_harms_nothing_until_it_takes_the_run_back(
-    publisher, model, tmp_path
-):
-    perturb(model)
-    publisher.publish(model)
-    other = Model()
-    perturb(other, seed=7)
-    with reopened(publisher, tmp_path, state=tmp_path / "other") as winner:
-        assert winner.publish(other).version == 2
-    winners = digest_of(tmp_path / "board")
-
-    perturb(model, seed=8)
-    with pytest.raises(Conflict):
-        publisher.publish(model)
-    assert digest_of(tmp_path / "board").items() >= winners.items()  # objects that nobody names may have come
-    with pytest.raises(Conflict):
-        publisher.publish_async(model).result(60)
-    publisher.close()
-    with reopened(publisher, tmp_path, on_conflict="take-over") as back:
-        assert back.publish(model).version == 3
-    assert same(read(publisher, tmp_path, 3), served(model))
-
-
 def test_F5_adapters_are_published_merged_twice_without_a_bit_of_drift(tmp_path):
     peft = pytest.importorskip("peft")
     for number, dtype in enumerate([torch.float32, torch.bfloat16]):
@@ -346,61 +186,3 @@ def test_threads_and_levels_make_the_same_model(model, base, tmp_path):
         with Publisher(tmp_path / f"b{number}", "r", base=base, state=tmp_path / f"s{number}", **options) as publisher:
             digests.add(publisher.publish(model).model)
     assert len(digests) == 1
-
-
-@pytest.mark.parametrize(
-    ("arguments", "field"),
-    [
-        ({"board": None}, "board"),
-        ({"board": ""}, "board"),
-        ({"board": "s3://"}, "board"),
-        ({"board": "s3:///prefix"}, "board"),
-        ({"run": ""}, "run"),
-        ({"run": None}, "run"),
-        ({"run": "a/b"}, "run"),
-        ({"state": ""}, "state"),
-        ({"level": "best"}, "level"),
-        ({"threads": -1}, "threads"),
-        ({"threads": True}, "threads"),
-        ({"on_conflict": "win"}, "on_conflict"),
-        ({"anchor_tail": -0.5}, "anchor_tail"),
-        ({"anchor_tail": float("nan")}, "anchor_tail"),
-        ({"base_mode": "move"}, "base_mode"),
-        ({"frozen": [1]}, "frozen"),
-        ({"rename": 3}, "rename"),
-        ({"sign_key": 3}, "sign_key"),
-        ({"trust_keys": 3}, "trust_keys"),
-        ({"base": 3}, "base"),
-    ],
-)
-def test_J2_what_makes_no_sense_is_refused_when_the_publisher_is_made_and_named(arguments, field, tmp_path):
-    made = {"board": tmp_path / "board", "run": "r"} | arguments
-    with pytest.raises(Invalid, match=f"^{field}: "):
-        Publisher(made.pop("board"), made.pop("run"), **made)
-    assert not (tmp_path / "board").exists()
-
-
-def test_J2_a_run_that_is_not_there_needs_a_base(tmp_path, base):
-    with pytest.raises(NotFound, match="run r is not on .*base="):
-        Publisher(tmp_path / "board", "r")
-    with pytest.raises(NotFound, match="run other is not on .*base="):
-        Publisher(tmp_path / "board", "r", base=base, state=tmp_path / "s").close()
-        Publisher(tmp_path / "board", "other")
-
-
-@pytest.mark.parametrize("step", [-1, 1.5, True, "7"])
-def test_J2_a_step_that_is_none_is_refused_before_anything_is_read(publisher, step):
-    with pytest.raises(Invalid, match="^step: "):
-        publisher.publish(iter(()), step=step)
-
-
-def test_a_model_of_other_shapes_is_refused_with_both_sides(publisher):
-    with pytest.raises(NamesDiffer, match=r"embed.weight: given with shape \[97, 32\], the checkpoint has \[97, 64\]"):
-        publisher.publish(Model(width=32))
-
-
-def test_an_array_of_numpy_as_wide_as_bf16_but_of_another_dtype_is_refused(publisher, model):
-    given = {name: tensor.detach().numpy() for name, tensor in model.named_parameters()}
-    given["embed.weight"] = given["embed.weight"].astype(np.float16)
-    with pytest.raises(NamesDiffer, match="embed.weight: given as F16, the checkpoint has BF16"):
-        publisher.publish(given)
