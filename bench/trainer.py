@@ -1,11 +1,13 @@
 """What publishing costs a trainer: its step time with publish_async beside without, and its memory. Prints ratios.
 
-usage: python bench/trainer.py MODEL [--rounds N] [--steps N] [--threads N] [--level LEVEL]
+usage: python bench/trainer.py MODEL [--step grpo|update] [--rounds N] [--steps N] [--threads N] [--level LEVEL]
 
-MODEL is a checkpoint directory (build/demo/SmolLM2-135M-Instruct, which ./demo makes). Masters are F32 under AdamW,
-the learning rate is 1e-6, a step is forward and backward of 8 sequences of 64 tokens. Blocks of STEPS steps with and
-without publishing take turns in one process; a block's time includes what is still in flight at its end. Memory is
-the peak (VmHWM) of two processes more, beside each other's: the snapshot, which is mapped, counts in full.
+MODEL is a checkpoint directory (build/demo/SmolLM2-135M-Instruct, which ./demo makes). Masters are F32 under AdamW, the
+learning rate is 1e-6. A step of kind grpo samples 8 completions of 48 tokens with the model itself and updates it on
+them; one of kind update is forward and backward of 8 sequences of 64 tokens, without a pause in which the processor
+has time for anything else. Blocks of STEPS steps with and without publishing take turns in one process; a block's time
+includes what is still in flight at its end. Memory is the peak (VmHWM) of two processes more, beside each other's: the
+snapshot, which is mapped, counts in full.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ MIB = 1 << 20
 
 
 class Training:
-    def __init__(self, model: str) -> None:
+    def __init__(self, model: str, step: str) -> None:
         import torch
         from transformers import AutoModelForCausalLM
 
@@ -35,11 +37,18 @@ class Training:
             for parameter in self.model.parameters():
                 parameter.mul_(1 + (torch.rand_like(parameter) - 0.5) * 2**-8 * 0.98)
         self._optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-6)
+        self._samples = step == "grpo"
+        self._prompts = torch.randint(self.model.config.vocab_size, (8, 16))
         self._tokens = torch.randint(self.model.config.vocab_size, (8, 64))
         self.steps = 0
 
     def step(self) -> None:
-        self.model(input_ids=self._tokens, labels=self._tokens).loss.backward()
+        tokens = self._tokens
+        if self._samples:
+            tokens = self.model.generate(
+                self._prompts, do_sample=True, max_new_tokens=48, min_new_tokens=48, pad_token_id=0
+            )
+        self.model(input_ids=tokens, labels=tokens).loss.backward()
         self._optimizer.step()
         self._optimizer.zero_grad()
         self.steps += 1
@@ -64,7 +73,7 @@ def publisher_of(arguments: argparse.Namespace, folder: str):
 def time_blocks(arguments: argparse.Namespace) -> dict[str, object]:
     """Seconds of each round's two blocks, and the receipts."""
     with tempfile.TemporaryDirectory(dir=arguments.folder) as folder, publisher_of(arguments, folder) as publisher:
-        training = Training(arguments.model)
+        training = Training(arguments.model, arguments.step)
         training.step()  # warm-up, and the optimizer's state
         publisher.publish(training.model)
         rounds, receipts = [], []
@@ -95,7 +104,7 @@ def time_blocks(arguments: argparse.Namespace) -> dict[str, object]:
 
 def memory(arguments: argparse.Namespace, publishing: bool) -> int:
     """Peak of a process that trains some steps."""
-    training = Training(arguments.model)
+    training = Training(arguments.model, arguments.step)
     with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
         if not publishing:
             for _ in range(3):
@@ -110,6 +119,7 @@ def memory(arguments: argparse.Namespace, publishing: bool) -> int:
 
 def child(arguments: argparse.Namespace, what: str) -> object:
     command = [sys.executable, __file__, arguments.model, "--part", what, "--folder", arguments.folder]
+    command += ["--step", arguments.step]
     command += ["--threads", str(arguments.threads), "--level", arguments.level]
     made = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     return json.loads(made.stdout.splitlines()[-1])
@@ -118,6 +128,7 @@ def child(arguments: argparse.Namespace, what: str) -> object:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model")
+    parser.add_argument("--step", choices=["grpo", "update"], default="grpo")
     parser.add_argument("--rounds", type=int, default=4)
     parser.add_argument("--steps", type=int, default=4)
     parser.add_argument("--threads", type=int, default=0)
@@ -133,7 +144,7 @@ def main() -> None:
     made = time_blocks(arguments)
     ratios = [one["with"] / one["without"] for one in made["rounds"]]
     without = statistics.median(one["without"] for one in made["rounds"]) / arguments.steps
-    print(f"a step without publishing: {without:.2f} s")
+    print(f"a step ({arguments.step}) without publishing: {without:.2f} s")
     print(
         f"with publish_async: {statistics.median(ratios):.3f} x (rounds: {', '.join(f'{one:.3f}' for one in ratios)}); "
         f"the step waits {made['capture']:.3f} s, the version is out after {made['whole']:.2f} s; "

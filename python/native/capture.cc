@@ -45,10 +45,12 @@ void BindCapture(nb::module_& m) {
            "whose bits are those of `dtype` (a name of safetensors): the tensor's own, or F32 for BF16 and F16, which\n"
            "is rounded. Of types that pack several elements into bytes, `first` counts bytes. The array may be\n"
            "overwritten afterwards. Raises Invalid for another dtype and for elements beyond the end or given before.")
-      .def_prop_ro("untaken", [](const HeldCapture& held) { return held.get().Untaken(); },
-                   "Ordinals of the tensors that were not taken as a whole.")
-      .def_prop_ro("changed", [](const HeldCapture& held) { return held.get().changed(); },
-                   "Stored elements that differ from the snapshot.")
-      .def_prop_ro("kept_bytes", [](const HeldCapture& held) { return held.get().kept_bytes(); },
-                   "Memory that it takes.");
+      .def_prop_ro(
+          "untaken", [](const HeldCapture& held) { return held.get().Untaken(); },
+          "Ordinals of the tensors that were not taken as a whole.")
+      .def_prop_ro(
+          "changed", [](const HeldCapture& held) { return held.get().changed(); },
+          "Stored elements that differ from the snapshot.")
+      .def_prop_ro(
+          "kept_bytes", [](const HeldCapture& held) { return held.get().kept_bytes(); }, "Memory that it takes.");
 }

@@ -154,18 +154,20 @@ void BindPublisher(nb::module_& m) {
   BindCapture(m);
   m.def("default_publisher_state", &DefaultState, "board"_a, "run"_a,
         "The state directory of a publisher that was told none.");
-  nb::class_<HeldPublisher>(m, "Publisher", "Native part of skerry.Publisher. Calls from several threads wait for each other.")
+  nb::class_<HeldPublisher>(m, "Publisher",
+                            "Native part of skerry.Publisher. Calls from several threads wait for each other.")
       .def(nb::new_(&MakePublisher), "board"_a, "run"_a, "state"_a.none(), "sign_key"_a.none(), "trust_keys"_a,
            "Asks no server anything, but finds what is wrong with the arguments.")
       .def("head", &Head, "(version, model digest in hexadecimal) of the run's head; NotFound where there is no run.")
-      .def("capture", &Capture, "threads"_a = 0, "take_over"_a = false, "progress"_a.none() = nb::none(),
-           nb::keep_alive<0, 1>(),
-           "Begins a capture of weights against the head's version, to which the snapshot is brought first. It is used\n"
-           "up by the next publish() or capture().")
+      .def(
+          "capture", &Capture, "threads"_a = 0, "take_over"_a = false, "progress"_a.none() = nb::none(),
+          nb::keep_alive<0, 1>(),
+          "Begins a capture of weights against the head's version, to which the snapshot is brought first. It is used\n"
+          "up by the next publish() or capture().")
       .def("publish", &Publish, "source"_a, "step"_a.none() = nb::none(), "allow_empty"_a = false,
            "take_over"_a = false, "level"_a = "compact", "threads"_a = 0, "anchor_tail"_a.none() = nb::none(),
-           "progress"_a.none() = nb::none(),
-           "Publishes a capture, or the checkpoint at a path; returns the receipt.")
-      .def("close", [](HeldPublisher& held) { Unlocked([&] { held.Close(); }); },
-           "Gives the state directory back to whoever wants it, and uses up the capture.");
+           "progress"_a.none() = nb::none(), "Publishes a capture, or the checkpoint at a path; returns the receipt.")
+      .def(
+          "close", [](HeldPublisher& held) { Unlocked([&] { held.Close(); }); },
+          "Gives the state directory back to whoever wants it, and uses up the capture.");
 }

@@ -221,8 +221,10 @@ void BindShards(nb::module_& m) {
       .def(nb::new_(&MakeRelease), "board"_a, "run"_a, "state"_a, "sign_key"_a.none(), "trust_keys"_a)
       .def("begin", &Begin, "take_over"_a,
            "(version, SHA-256 of its manifest, model digest) of the head that the next version follows.")
-      .def("layout", [](HeldRelease& held) { return AsPython(Call(nb::none(), [&](Progress&) { return held.LayoutJson(); })); },
-           "Of that version, as JSON, for ShardWriter.")
+      .def(
+          "layout",
+          [](HeldRelease& held) { return AsPython(Call(nb::none(), [&](Progress&) { return held.LayoutJson(); })); },
+          "Of that version, as JSON, for ShardWriter.")
       .def("finish", &Finish, "receipts"_a, "step"_a.none(), "allow_empty"_a,
            "Releases the version that the ranks' receipts are of; returns the receipt of the whole.")
       .def("close", [](HeldRelease& held) { Unlocked([&] { held.Close(); }); }, "Gives the state directory back.");
@@ -230,10 +232,15 @@ void BindShards(nb::module_& m) {
       .def(nb::new_(&MakeWriter), "board"_a, "run"_a, "layout"_a, "state"_a, "boxes"_a, "index"_a, "of"_a, "level"_a,
            "threads"_a, "boxes: (ordinal of the tensor, start, size) each.")
       .def_prop_ro("boxes", &Boxes, "In the order of the capture's tensors.")
-      .def("is_at", [](HeldWriter& held, int64_t version) {
-             held.captured().End();
-             return Call(nb::none(), [&, &writer = held.get()](Progress& account) { return writer.IsAt(*VersionOf(version), account); });
-           }, "version"_a, "Whether the snapshot is this version's. Uses up the capture.")
+      .def(
+          "is_at",
+          [](HeldWriter& held, int64_t version) {
+            held.captured().End();
+            return Call(nb::none(), [&, &writer = held.get()](Progress& account) {
+              return writer.IsAt(*VersionOf(version), account);
+            });
+          },
+          "version"_a, "Whether the snapshot is this version's. Uses up the capture.")
       .def("build", &Build, "checkpoint"_a, "version"_a, "progress"_a.none() = nb::none(),
            "Makes the snapshot from a checkpoint of that version; reads only this rank's boxes.")
       .def("capture", &BeginCapture, "Begins a capture of the boxes.")
@@ -241,9 +248,12 @@ void BindShards(nb::module_& m) {
            "Stores this rank's part of the version after `version` and returns its receipt, for ShardRelease.finish;\n"
            "empty where the rank has no boxes.")
       .def("follow", &Follow, "capture"_a, "The version is out: the snapshot moves to it.")
-      .def("drop", [](HeldWriter& held) {
-             held.captured().End();
-             Call(nb::none(), [&, &writer = held.get()](Progress&) { return writer.Drop(); });
-           }, "The snapshot is not to be trusted: it is built again.")
+      .def(
+          "drop",
+          [](HeldWriter& held) {
+            held.captured().End();
+            Call(nb::none(), [&, &writer = held.get()](Progress&) { return writer.Drop(); });
+          },
+          "The snapshot is not to be trusted: it is built again.")
       .def("close", &HeldWriter::Close, "Gives the state directory back.");
 }

@@ -8,7 +8,7 @@ given up, and nothing is published.
 
 from __future__ import annotations
 
-import os
+import pickle
 import shutil
 import socket
 import weakref
@@ -25,7 +25,7 @@ from skerry.errors import Corrupt, Invalid, SkerryError
 from skerry.names import Matching, Names
 from skerry.torch.boxes import Box, box_of
 from skerry.torch.reading import TensorReader, dtype_name
-from skerry.weights import Given, Weights
+from skerry.weights import Weights
 
 T = TypeVar("T")
 
@@ -94,7 +94,9 @@ class Ranks:
             if outcome.error is None:
                 continue
             if isinstance(outcome.error, SkerryError) and not isinstance(outcome.error, RankFailed):
-                raise type(outcome.error)(f"rank {rank}: {outcome.error}") from outcome.error
+                told = type(outcome.error)(f"rank {rank}: {outcome.error}")
+                told.__dict__.update({**outcome.error.__dict__, **told.__dict__})
+                raise told from outcome.error
             failed = RankFailed(f"rank {rank}: {type(outcome.error).__name__}: {outcome.error}")
             failed.rank = rank
             raise failed from outcome.error
@@ -114,8 +116,6 @@ class _Outcome(NamedTuple):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Any error can be sent: those that can't be pickled as what they say."""
-        import pickle
-
         error = self.error
         try:
             pickle.loads(pickle.dumps(error))
@@ -137,9 +137,8 @@ class _Head(NamedTuple):
 
 
 class _Piece(NamedTuple):
-    """A box that this rank holds the values of. `given.array` is what it is a box of."""
+    """A box that this rank holds the values of."""
 
-    given: Given
     dtype: str
     box: Box
 
@@ -387,7 +386,7 @@ def _place(capture: ShardedCapture, weights: Weights, names: Names) -> dict[int,
             box = box_of(given.array, given.name)
             dtype = dtype_name(given.array)
             for ordinal in matching.place(given.name, dtype, given.array.shape, box.identity()):
-                pieces[ordinal] = _Piece(given, dtype, box)
+                pieces[ordinal] = _Piece(dtype, box)
         return set(pieces)
 
     elsewhere = set().union(*ranks.all(match))

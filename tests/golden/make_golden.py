@@ -131,7 +131,7 @@ def make_must_fail() -> None:
     patch = (HERE / "A1_nan_payloads" / "patch.skerry").read_bytes()
     folder = HERE / "must_fail"
     folder.mkdir(exist_ok=True)
-    for bit in (1, 7, 63):
+    for bit in (2, 7, 63):
         parts = craft.take_apart(patch)
         parts.features |= 1 << bit
         (folder / f"feature_bit_{bit}.skerry").write_bytes(parts.assemble())

@@ -94,12 +94,12 @@ class Cursor:
 MAGIC, END_MAGIC = b"\x8aSKERRY\n", b"\nYRREKS\x8a"
 VERSION = 1
 HEADER_BYTES, FOOTER_BYTES, ENTRY_BYTES = 24, 28, 17
-STRUCTURAL = 1 << 0
-INFO, TABLES, DIRECTORY, NAMES, LAYOUT, SIDE_FILES = range(1, 7)
+STRUCTURAL, BOXED = 1 << 0, 1 << 1
+INFO, TABLES, DIRECTORY, NAMES, LAYOUT, SIDE_FILES, BOXES = range(1, 8)
 SECTION_NAMES = {INFO: "info", TABLES: "tables", DIRECTORY: "directory", NAMES: "names", LAYOUT: "layout",
-                 SIDE_FILES: "side files"}  # fmt: skip
+                 SIDE_FILES: "side files", BOXES: "boxes"}  # fmt: skip
 SECTION_LIMITS = {INFO: 256, TABLES: 64 << 10, DIRECTORY: 1 << 30, NAMES: 256 << 20, LAYOUT: 256 << 20,
-                  SIDE_FILES: 256 << 20}  # fmt: skip
+                  SIDE_FILES: 256 << 20, BOXES: 256 << 20}  # fmt: skip
 MAX_CELLS_PER_BLOCK = 64
 MAX_CLASSES = 16
 DENSE, SPARSE_FLAT, SPARSE_MAGNITUDE = 0, 1, 2
@@ -145,6 +145,15 @@ class MagnitudeModel:
 
 
 @dataclass
+class Box:
+    """Of a tensor: along each axis, elements from `start` on, `size` of them."""
+
+    ordinal: int  # of the tensor in the model
+    start: list[int]
+    size: list[int]
+
+
+@dataclass
 class Patch:
     structural: bool
     base_model: bytes = b""
@@ -161,6 +170,7 @@ class Patch:
     names: list[tuple[int, str, DType, list[int], int]] = field(default_factory=list)
     layout: bytes | None = None
     side_files: dict[str, bytes | None] = field(default_factory=dict)  # None: removed
+    boxes: list[Box] = field(default_factory=list)  # what the patch's tensors are, where they are boxes of a model's
     section_sizes: dict[str, int] = field(default_factory=dict)
 
 
@@ -193,7 +203,7 @@ def read_patch(data: bytes) -> Patch:
     if version != VERSION:
         raise Refused(f"patch format version {version}; this reader knows {VERSION}")
     for bit in range(64):
-        if features >> bit & 1 and not STRUCTURAL >> bit & 1:
+        if features >> bit & 1 and not (STRUCTURAL | BOXED) >> bit & 1:
             raise Refused(f"unknown feature bit {bit}")
     if zero != 0:
         raise Refused(f"the header's reserved field is {zero}")
@@ -248,6 +258,10 @@ def read_patch(data: bytes) -> Patch:
         patch.layout = decompressed(sections[LAYOUT], LAYOUT).rest()
     if SIDE_FILES in sections:
         read_side_files(decompressed(sections[SIDE_FILES], SIDE_FILES), patch)
+    if BOXES in sections:
+        read_boxes(decompressed(sections[BOXES], BOXES), patch)
+    if bool(features & BOXED) != bool(patch.boxes):
+        raise Refused(f"{len(patch.boxes)} boxes, against feature bits {features:#x}")
     return patch
 
 
@@ -364,6 +378,16 @@ def read_side_files(section: Cursor, patch: Patch) -> None:
             raise Refused(f"side file {path!r}: {present} is neither 0 (removed) nor 1 (content)")
         patch.side_files[path] = section.raw(section.varint()) if present else None
         last = path.encode()
+    section.end()
+
+
+def read_boxes(section: Cursor, patch: Patch) -> None:
+    for number in range(section.varint()):
+        ordinal, rank = section.varint(), section.varint()
+        if rank > MAX_RANK:
+            raise Refused(f"box {number} has {rank} axes; the limit is {MAX_RANK}")
+        axes = [(section.varint(), section.varint()) for _ in range(rank)]
+        patch.boxes.append(Box(ordinal, [start for start, _ in axes], [size for _, size in axes]))
     section.end()
 
 
@@ -668,7 +692,8 @@ def target_layout(patch: Patch, base: Layout) -> Layout:
 
 
 def apply_patch(patch: Patch, base: Checkpoint) -> Checkpoint:
-    """The target in memory; every check of the document has passed when this returns."""
+    """The target in memory; every check of the document has passed when this returns. For a patch over boxes, `base`
+    is a checkpoint of these (reference_boxes.py)."""
     if base.layout.tensors_digest() != patch.base_tensors:
         raise Refused(f"the patch is for tensors {patch.base_tensors.hex()}, but the base has "
                       f"{base.layout.tensors_digest().hex()}")  # fmt: skip

@@ -48,6 +48,7 @@ Json UpdateJson(const UpdateView& update) {
             {"fetch", update.fetch},
             {"decode", update.decode},
             {"stage", update.stage},
+            {"probe", update.probe},
             {"prepare", update.engines.prepare_seconds},
             {"paused", update.engines.paused_seconds},
             {"pause", update.engines.pause_seconds},

@@ -35,6 +35,7 @@ struct UpdateView {
   uint64_t patches = 0, bytes_fetched = 0, changed = 0, elements = 0;
   uint64_t tensors = 0;  // that engines were told to touch, and no others; 0 where all had the whole model
   double plan = 0, fetch = 0, decode = 0, stage = 0;
+  double probe = 0;  // until the engines had said how they are
   SwitchReceipt engines;
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <random>
+#include <utility>
 
 #include "skerry/agent/background.h"
 #include "skerry/agent/records.h"
@@ -23,6 +24,9 @@ constexpr std::chrono::milliseconds kPatienceWithWriters{600'000};
 constexpr std::chrono::milliseconds kPatienceAfterAFailure{1'000};
 // After passes that failed the pause doubles up to this; a wake ends it.
 constexpr std::chrono::milliseconds kLongestPause{30'000};
+
+// After a pass that went well, but for an engine that could not be asked and is behind; it doubles up to the poll.
+constexpr std::chrono::milliseconds kFirstPauseWhileBehind{1'000};
 
 constexpr size_t kLongRoute = 64;  // patches; a publisher's skips and anchors keep routes far below that
 
@@ -84,7 +88,7 @@ void Reconciler::NoteDamage(const Error& error) {
 }
 
 void Reconciler::Run() {
-  std::chrono::milliseconds pause = options_.poll;
+  std::chrono::milliseconds pause = options_.poll, behind = kFirstPauseWhileBehind;
   while (true) {
     {
       // Taken before the pass: a wake during it leads to another one.
@@ -92,8 +96,14 @@ void Reconciler::Run() {
       if (stop_) return;
       wake_ = false;
     }
-    pause =
-        Pass() ? options_.poll : std::min(std::max(pause * 2, options_.poll), std::max(kLongestPause, options_.poll));
+    if (!Pass()) {
+      pause = std::min(std::max(pause * 2, options_.poll), std::max(kLongestPause, options_.poll));
+    } else if (caught_up_) {
+      pause = options_.poll;
+      behind = kFirstPauseWhileBehind;
+    } else {
+      pause = std::min(options_.poll, std::exchange(behind, behind * 2));
+    }
     std::unique_lock lock(mutex_);
     woken_.wait_for(lock, Jittered(pause), [&] { return wake_ || stop_; });
   }
@@ -148,7 +158,7 @@ Result<Reconciler::Target> Reconciler::Look() {
   std::optional<Version> live;
   if (present && present->label.run == policy.run.str()) live = present->label.version;
   SKERRY_ASSIGN(const Version version, WantedVersion(policy, at, live));
-  return Target{std::move(policy), version};
+  return Target{std::move(policy), version, std::move(head->head)};
 }
 
 // Back over what the undo log holds, which needs no board. False where it does not lead there.
@@ -181,6 +191,7 @@ Result<bool> Reconciler::StageFromUndoLog(const Target& target, const Checkpoint
 Status Reconciler::StageFromBoard(const Target& target, UpdateView& update) {
   CatchUpOptions options = options_.stage;
   options.version = target.version;
+  options.head = target.head;
   options.replace_other_run = true;
   options.rebuild = damaged_;
   options.on_route = [this](const Route& route) {
@@ -224,6 +235,7 @@ Status Reconciler::StageFromBoard(const Target& target, UpdateView& update) {
   metrics_.Took(AgentStage::kFetch, update.fetch);
   metrics_.Took(AgentStage::kDecode, update.decode);
   metrics_.Took(AgentStage::kStage, update.stage);
+  KeepSideFiles({{target.policy.run.str(), target.version}, caught->model, std::move(caught->side_files)});
   return {};
 }
 
@@ -247,7 +259,8 @@ Status Reconciler::Stage(const Target& target, UpdateView& update) {
 Status Reconciler::SwitchEngines(UpdateView& update, std::chrono::milliseconds patience) {
   const Stopwatch watch;
   island_.Look();
-  metrics_.Took(AgentStage::kProbe, watch.Seconds());
+  update.probe = watch.Seconds();
+  metrics_.Took(AgentStage::kProbe, update.probe);
   const Path directory = options_.state.Checkpoint();
   SKERRY_ASSIGN(std::optional<CheckpointState> present, Present());
   if (!present) return {};
@@ -325,7 +338,8 @@ Status Reconciler::Pass() {
     const bool all_in = std::all_of(now.engines.begin(), now.engines.end(),
                                     [](const EngineView& engine) { return engine.in_rotation; });
     now.degraded = first.has_value() || !all_in;
-    if (!first && target && now.served == WeightLabel(target->policy.run, target->version)) now.caught_up = true;
+    caught_up_ = !first && target && all_in && now.served == WeightLabel(target->policy.run, target->version);
+    if (caught_up_) now.caught_up = true;
     metrics_.SetDegraded(now.degraded);
     metrics_.SetReady(now.Ready());
     metrics_.SetVersions({now.version, now.checkpoint, now.head});
@@ -348,14 +362,19 @@ void Reconciler::LearnSideFiles() {
   const CheckpointState& state = **present;
   const auto known = SideFiles();
   if (known && known->label == state.label && known->model == state.model) return;
-  auto learned = std::make_shared<VersionSideFiles>(VersionSideFiles{state.label, state.model, std::nullopt});
+  VersionSideFiles learned{state.label, state.model, std::nullopt};
   const auto run = RunId::Parse(state.label.run);
   if (!run) return;
   const auto manifest = board_->ReadSettledManifest(*run, *state.label.version);
   if (!manifest && manifest.error().code != Code::kNotFound) return;  // the next pass asks again
-  if (manifest && manifest->model == state.model) learned->files = manifest->side_files;
+  if (manifest && manifest->model == state.model) learned.files = manifest->side_files;
+  KeepSideFiles(std::move(learned));
+}
+
+void Reconciler::KeepSideFiles(VersionSideFiles files) {
+  auto kept = std::make_shared<const VersionSideFiles>(std::move(files));
   const std::lock_guard lock(mutex_);
-  side_files_ = std::move(learned);
+  side_files_ = std::move(kept);
 }
 
 void Reconciler::NoteFailure(AgentStage stage, const Error& error) {

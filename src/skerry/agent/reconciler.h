@@ -96,6 +96,7 @@ class Reconciler {
   struct Target {
     Policy policy;
     Version version;
+    Head head;
   };
 
   Result<Target> Look();
@@ -105,6 +106,7 @@ class Reconciler {
   // `patience`: with whoever writes to the checkpoint.
   Status SwitchEngines(UpdateView& update, std::chrono::milliseconds patience);
   void LearnSideFiles();
+  void KeepSideFiles(VersionSideFiles files);
   void NoteFailure(AgentStage stage, const Error& error);
   void NoteUpdate(UpdateView update, double seconds);
   void ShowIsland();
@@ -122,6 +124,7 @@ class Reconciler {
   std::map<std::string, uint64_t> restarts_;  // of each engine, as far as the metrics know
   std::optional<RefusedBase> refused_base_;
   bool long_route_told_ = false;
+  bool caught_up_ = false;       // by the last pass
   std::optional<Version> live_;  // version that the engines served after the last switch, for the metrics
 
   mutable std::mutex mutex_;

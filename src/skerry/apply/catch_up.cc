@@ -74,6 +74,7 @@ class Walk {
   std::optional<CanonicalCheckpoint> canonical_;  // at directory_, or at the place where it is being built
   std::optional<LeaseHolder> lease_;
   std::optional<ObjectCache> cache_;
+  bool head_used_ = false;  // options_.head
   CatchUpReceipt receipt_;
 };
 
@@ -171,8 +172,8 @@ Status Walk::Advance(const Hop& hop, const std::vector<Path>& files, const Path&
     SKERRY_ASSIGN(Patch patch, Patch::Open(file));
     patches.push_back(std::move(patch));
   }
-  auto set = PatchSet::OfParts(patches, hop.edge.parts, canonical_->checkpoint().layout(),
-                               hop.edge.base_model, to.model);
+  auto set =
+      PatchSet::OfParts(patches, hop.edge.parts, canonical_->checkpoint().layout(), hop.edge.base_model, to.model);
   if (!set) return Annotate(std::move(set).error(), fmt::format("run {} version {}", to.run, to.version));
   const Patch& first = patches.front();
   if (set->whole() != nullptr && first.info().target_layout != to.layout) {
@@ -263,16 +264,17 @@ Status Walk::Follow(const Route& route, const Path& place) {
 
 // A route to the wanted version from what is here, or from nothing.
 Result<Route> Walk::Plan(bool from_nothing) {
-  SKERRY_ASSIGN(const HeadAt at, [&]() -> Result<HeadAt> {
+  SKERRY_ASSIGN(const Head head, [&]() -> Result<Head> {
+    if (options_.head && options_.head->run == run_ && !std::exchange(head_used_, true)) return *options_.head;
     auto head = board_.ReadHead(run_);
     // A run that does not exist is an answer, not something to wait for, unless the caller knows better.
     if (!head && head.error().code == Code::kNotFound) {
       if (options_.wait_for_run) return Fail(Code::kUnavailable, "not there yet: {}", head.error().message);
       return Fail(Code::kInvalid, "{}", head.error().message);
     }
-    return head;
+    SKERRY_TRY(head);
+    return head->head;
   }());
-  const Head& head = at.head;
   const Version target = options_.version.value_or(head.version);
   if (target > head.version && options_.wait_for_run) {
     return Fail(Code::kUnavailable, "not there yet: run {} is at version {}, asked for {}", run_, head.version, target);
@@ -305,6 +307,7 @@ Result<Route> Walk::PlanPatiently(bool from_nothing) {
     return {};
   }));
   receipt_.plan_seconds += watch.Lap();
+  receipt_.side_files = route.target.side_files;
   if (options_.on_route) options_.on_route(route);
   SKERRY_TRY(RoutePatches::CheckRoom(route.hops, DefaultStateDirectory(directory_) / "objects", cache()));
   return route;

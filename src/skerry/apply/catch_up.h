@@ -28,6 +28,8 @@ struct CacheOptions {
 
 struct CatchUpOptions {
   std::optional<Version> version;  // default: the head
+  // The run's head, for a caller who has just read it: it is read again only where what it leads to is not there.
+  std::optional<Head> head;
   int threads = 1;
   Patience patience;
   RouteCosts costs;
@@ -54,7 +56,8 @@ struct CatchUpOptions {
 
 struct CatchUpReceipt {
   Version version;
-  std::optional<Version> from;  // none: built from an anchor
+  std::vector<SideFile> side_files;  // of the version, as its manifest has them
+  std::optional<Version> from;       // none: built from an anchor
   Digest model;
   // What the route had.
   bool anchor = false;

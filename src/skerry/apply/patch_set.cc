@@ -130,13 +130,13 @@ Status PatchSet::DecodeTensors(const Member& member, const TensorSource& base, i
 // What a patch says about the digests of its boxes is not looked at: nobody keeps those. Its blocks have checksums, and
 // the model that it leads to together with the others is looked at in the end.
 Status PatchSet::DecodeBoxes(const Member& member, const TensorSource& base, int threads, Progress& progress,
-                             const std::function<Status(RunChanges)>& take,
-                             std::vector<RunningDigest>& digests) const {
+                             const std::function<Status(RunChanges)>& take, std::vector<RunningDigest>& digests) const {
   auto view = BoxView::Of(base, member.boxes);
   if (!view) return Annotate(std::move(view).error(), member.patch->name());
   if (view->boxes() != member.boxes || view->layout().tensors_digest() != member.patch->info().base_tensors) {
     return Fail(Code::kMismatch, "{}: made for boxes with tensors {}, but those of this model are {}",
-                member.patch->name(), member.patch->info().base_tensors.Short(), view->layout().tensors_digest().Short());
+                member.patch->name(), member.patch->info().base_tensors.Short(),
+                view->layout().tensors_digest().Short());
   }
   const auto add = [&](RunChanges changes) -> Status {
     digests[changes.run.tensor] += changes.moved;

@@ -38,17 +38,17 @@ std::vector<RunningDigest> ReadDigests(JsonFields& fields, std::string_view name
 
 Result<Bytes> SerializePartReceipt(const PartReceipt& receipt) {
   json document = {{"format", PartReceipt::kFormat},
-                         {"run", receipt.run.str()},
-                         {"version", receipt.version.number()},
-                         {"base", receipt.base.Hex()},
-                         {"index", receipt.index},
-                         {"of", receipt.of},
-                         {"objects", ToJson(std::vector<PatchPart>{receipt.part})},
-                         {"base_digests", HexOf(receipt.base_digests)},
-                         {"target_digests", HexOf(receipt.target_digests)},
-                         {"changed", receipt.changed},
-                         {"tensors_changed", receipt.tensors_changed},
-                         {"side_files_changed", receipt.side_files_changed}};
+                   {"run", receipt.run.str()},
+                   {"version", receipt.version.number()},
+                   {"base", receipt.base.Hex()},
+                   {"index", receipt.index},
+                   {"of", receipt.of},
+                   {"objects", ToJson(std::vector<PatchPart>{receipt.part})},
+                   {"base_digests", HexOf(receipt.base_digests)},
+                   {"target_digests", HexOf(receipt.target_digests)},
+                   {"changed", receipt.changed},
+                   {"tensors_changed", receipt.tensors_changed},
+                   {"side_files_changed", receipt.side_files_changed}};
   for (const PartReceipt::Skip& skip : receipt.skips) {
     document["skips"].push_back({{"from", skip.from.number()}, {"object", ToJson(skip.object)}});
   }

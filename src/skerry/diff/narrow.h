@@ -8,9 +8,9 @@
 
 namespace skerry {
 
-// Rounds `count` F32 values, at any alignment, to kBF16 or kF16: to the nearest, ties to even (IEEE 754-2019, 4.3.1), as
-// PyTorch, NumPy and the processors' own conversions do. Overflow gives an infinity. A NaN becomes a quiet one of the
-// same sign and leading payload bits; PyTorch does not say which one it makes. The result does not depend on the
+// Rounds `count` F32 values, at any alignment, to kBF16 or kF16: to the nearest, ties to even (IEEE 754-2019, 4.3.1),
+// as PyTorch, NumPy and the processors' own conversions do. Overflow gives an infinity. A NaN becomes a quiet one of
+// the same sign and leading payload bits; PyTorch does not say which one it makes. The result does not depend on the
 // instruction set.
 void NarrowF32(const std::byte* from, size_t count, DType to, std::byte* out);
 

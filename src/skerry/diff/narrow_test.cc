@@ -19,14 +19,14 @@ uint16_t Narrow(float value, DType to) {
 TEST(Narrow, RoundsToTheNearestAndTiesToEven) {
   const auto bf16 = [](float value) { return Narrow(value, DType::kBF16); };
   EXPECT_EQ(bf16(1.0f), 0x3F80);
-  EXPECT_EQ(bf16(1.0f + 0x1p-8f), 0x3F80);              // half way, down to even
-  EXPECT_EQ(bf16(1.0f + 0x1p-8f + 0x1p-20f), 0x3F81);   // just above
-  EXPECT_EQ(bf16(1.0f + 0x1p-7f + 0x1p-8f), 0x3F82);    // half way, up to even
-  EXPECT_EQ(bf16(-1.0f - 0x1p-7f - 0x1p-8f), 0xBF82);   // the same below zero
-  EXPECT_EQ(bf16(0x1.FFp127f), 0x7F80);                 // beyond the largest
+  EXPECT_EQ(bf16(1.0f + 0x1p-8f), 0x3F80);             // half way, down to even
+  EXPECT_EQ(bf16(1.0f + 0x1p-8f + 0x1p-20f), 0x3F81);  // just above
+  EXPECT_EQ(bf16(1.0f + 0x1p-7f + 0x1p-8f), 0x3F82);   // half way, up to even
+  EXPECT_EQ(bf16(-1.0f - 0x1p-7f - 0x1p-8f), 0xBF82);  // the same below zero
+  EXPECT_EQ(bf16(0x1.FFp127f), 0x7F80);                // beyond the largest
   EXPECT_EQ(bf16(-0.0f), 0x8000);
-  EXPECT_EQ(bf16(0x1p-149f), 0x0000);                   // F32's smallest is less than half of BF16's
-  EXPECT_EQ(bf16(0x1p-133f), 0x0001);                   // BF16's smallest
+  EXPECT_EQ(bf16(0x1p-149f), 0x0000);  // F32's smallest is less than half of BF16's
+  EXPECT_EQ(bf16(0x1p-133f), 0x0001);  // BF16's smallest
   EXPECT_EQ(bf16(std::nanf("")) & 0x7FC0, 0x7FC0);
   EXPECT_EQ(bf16(HUGE_VALF), 0x7F80);
   const auto f16 = [](float value) { return Narrow(value, DType::kF16); };
@@ -35,9 +35,9 @@ TEST(Narrow, RoundsToTheNearestAndTiesToEven) {
   EXPECT_EQ(f16(65504.0f), 0x7BFF);
   EXPECT_EQ(f16(65519.996f), 0x7BFF);
   EXPECT_EQ(f16(65520.0f), 0x7C00);
-  EXPECT_EQ(f16(0x1p-14f), 0x0400);                     // the smallest normal one
-  EXPECT_EQ(f16(0x1p-24f), 0x0001);                     // the smallest of all
-  EXPECT_EQ(f16(0x1p-25f), 0x0000);                     // half of it, to even
+  EXPECT_EQ(f16(0x1p-14f), 0x0400);  // the smallest normal one
+  EXPECT_EQ(f16(0x1p-24f), 0x0001);  // the smallest of all
+  EXPECT_EQ(f16(0x1p-25f), 0x0000);  // half of it, to even
   EXPECT_EQ(f16(0x1.8p-24f), 0x0002);
   EXPECT_EQ(f16(0x1.000002p-25f), 0x0001);
   EXPECT_EQ(f16(-HUGE_VALF), 0xFC00);

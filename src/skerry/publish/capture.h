@@ -25,9 +25,10 @@ class Capture : public TensorSource {
   const Layout& layout() const override { return snapshot_->layout(); }
 
   // Takes elements of tensor `ordinal` (in layout()), from element `first` on in row-major order, as many as `values`
-  // holds: of the tensor's own dtype, bit for bit, or F32 for a tensor of BF16 or F16, which are rounded (diff/narrow.h).
-  // Of types that pack several elements into bytes, `first` counts bytes. kInvalid, naming the tensor, for another
-  // dtype, values beyond its end, and elements that were taken before. `values` may be overwritten once it returns.
+  // holds: of the tensor's own dtype, bit for bit, or F32 for a tensor of BF16 or F16, which are rounded
+  // (diff/narrow.h). Of types that pack several elements into bytes, `first` counts bytes. kInvalid, naming the tensor,
+  // for another dtype, values beyond its end, and elements that were taken before. `values` may be overwritten once it
+  // returns.
   Status Take(size_t ordinal, uint64_t first, DType dtype, ByteSpan values);
 
   // Ordinals of tensors that were not taken, or not as a whole.

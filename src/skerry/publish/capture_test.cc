@@ -108,10 +108,10 @@ TEST_F(CaptureTest, NamesTheTensorThatDoesNotFit) {
   EXPECT_THAT(capture.Take(0, first.units(), first.dtype, Bytes(8)),
               Fails(Code::kInvalid, HasSubstr("tensor '" + first.name + "'")));
   EXPECT_THAT(capture.Take(999, 0, first.dtype, Bytes(8)), Fails(Code::kInvalid, HasSubstr("tensor 999 of a model")));
-  EXPECT_EQ(capture.Untaken().size(), capture.layout().tensors().size() -
-                                          static_cast<size_t>(std::count_if(
-                                              capture.layout().tensors().begin(), capture.layout().tensors().end(),
-                                              [](const LayoutTensor& tensor) { return tensor.bytes == 0; })));
+  EXPECT_EQ(capture.Untaken().size(),
+            capture.layout().tensors().size() -
+                static_cast<size_t>(std::count_if(capture.layout().tensors().begin(), capture.layout().tensors().end(),
+                                                  [](const LayoutTensor& tensor) { return tensor.bytes == 0; })));
 }
 
 }  // namespace

@@ -117,10 +117,9 @@ Result<std::vector<EncodedPart>> Publication::EncodeParts(TaskQueue& uploads) {
 Result<std::vector<EncodedPart>> Publication::EncodeWithOthers(TaskQueue& uploads) {
   const WriterOfMany& writer = *options_.writer;
   const size_t tensors = target_.layout().tensors().size();
-  const std::vector<std::vector<size_t>> groups =
-      snapshot_.checkpoint().layout().digest() == target_.layout().digest()
-          ? GroupTensors(target_.layout(), writer.of)
-          : std::vector<std::vector<size_t>>(1);
+  const std::vector<std::vector<size_t>> groups = snapshot_.checkpoint().layout().digest() == target_.layout().digest()
+                                                      ? GroupTensors(target_.layout(), writer.of)
+                                                      : std::vector<std::vector<size_t>>(1);
   if (groups.size() != writer.of) {
     return Fail(Code::kInvalid, "{} writers can't share version {}: its {} tensors make {} parts{}", writer.of,
                 version_, tensors, groups.size(),

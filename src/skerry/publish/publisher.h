@@ -83,13 +83,12 @@ class Publisher {
   Result<PublishReceipt> Publish(const Checkpoint& checkpoint, const PublishOptions& options, const Clock& clock,
                                  Progress& progress);
 
-
   // For weights in memory. Begins a capture of what differs from the head's version: brings the snapshot there first,
   // which takes a while the first time. kConflict for who has been replaced as the run's publisher, unless it
   // `takes_over`. The capture is used up by the next Publish or BeginCapture.
   Result<Capture> BeginCapture(int threads, bool takes_over, const Clock& clock, Progress& progress);
-  // As above, with the snapshot's side files. `checkpoint` in messages is "the trainer's model". kConflict, with nothing
-  // published, where the capture is used up or the head moved meanwhile: capture again.
+  // As above, with the snapshot's side files. `checkpoint` in messages is "the trainer's model". kConflict, with
+  // nothing published, where the capture is used up or the head moved meanwhile: capture again.
   Result<PublishReceipt> Publish(const Capture& capture, const PublishOptions& options, const Clock& clock,
                                  Progress& progress);
   // The head that the last publish left or BeginCapture found; nullopt before.

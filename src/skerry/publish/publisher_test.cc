@@ -142,7 +142,8 @@ TEST_F(CapturedPublishTest, LosesToAnotherPublisherAndIsToldSo) {
   ExpectEveryVersionComesOut(run_);
 }
 
-// A byte of the snapshot has rotted: what was compared with it can't be used, and the next capture is against a new one.
+// A byte of the snapshot has rotted: what was compared with it can't be used, and the next capture is against a new
+// one.
 TEST_F(CapturedPublishTest, ADamagedSnapshotIsDroppedWithItsCapture) {
   skerry::Publisher publisher = Open();
   model_.Nudge(0.01, random_);

@@ -34,7 +34,8 @@ class ShardPublishTest : public PublishTestBase {
       const std::vector<uint64_t>& shape = layout.tensors()[i].shape;
       const size_t axis = layout.tensors()[i].name == "b.columns" ? 1 : 0;
       if (shape.size() < 2) {
-        if (rank == i % kRanks) boxes.push_back({.tensor = i, .start = std::vector<uint64_t>(shape.size()), .size = shape});
+        if (rank == i % kRanks)
+          boxes.push_back({.tensor = i, .start = std::vector<uint64_t>(shape.size()), .size = shape});
         continue;
       }
       TensorBox box{.tensor = i, .start = std::vector<uint64_t>(shape.size()), .size = shape};
@@ -98,8 +99,8 @@ class ShardPublishTest : public PublishTestBase {
       SKERRY_TRY(TakeBoxes(writer, captures.back()));
     }
     for (uint64_t rank = 0; rank < kRanks; ++rank) {
-      SKERRY_ASSIGN(Bytes receipt, ranks.writers[rank].Encode(captures[rank], head.version, head.manifest.sha256,
-                                                              Progress::None()));
+      SKERRY_ASSIGN(Bytes receipt,
+                    ranks.writers[rank].Encode(captures[rank], head.version, head.manifest.sha256, Progress::None()));
       receipts.push_back(std::move(receipt));
     }
     SKERRY_ASSIGN(const PublishReceipt receipt, ranks.release.Finish(receipts, 17, allow_empty));

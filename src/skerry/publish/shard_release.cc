@@ -100,7 +100,8 @@ Result<std::vector<PartReceipt>> ShardRelease::Impl::Parse(const std::vector<Byt
     if (bytes.empty()) continue;
     SKERRY_ASSIGN(PartReceipt receipt, ParsePartReceipt(bytes));
     if (receipt.run != run || receipt.version != release->next() || receipt.base != release->head().manifest.sha256) {
-      return Fail(Code::kMismatch, "rank {} made a part of run {} version {} over manifest {}, not run {} version {} over {}",
+      return Fail(Code::kMismatch,
+                  "rank {} made a part of run {} version {} over manifest {}, not run {} version {} over {}",
                   receipt.index, receipt.run, receipt.version, receipt.base.Short(), run, release->next(),
                   release->head().manifest.sha256.Short());
     }
@@ -135,8 +136,8 @@ Status ShardRelease::Impl::CheckBase(const Combined& all, const Layout& layout) 
   const Head& head = release->head();
   const Digest model = ModelDigest(layout.tensors_digest(), all.base);
   if (model == head.model) return {};
-  SKERRY_ASSIGN(const Bytes digests, board.ReadObject(release->position().manifest.tensor_digests,
-                                                      layout.tensors().size() * kDigestBytes));
+  SKERRY_ASSIGN(const Bytes digests,
+                board.ReadObject(release->position().manifest.tensor_digests, layout.tensors().size() * kDigestBytes));
   for (size_t i = 0; i < all.base.size() && (i + 1) * kDigestBytes <= digests.size(); ++i) {
     const std::byte* at = digests.data() + i * kDigestBytes;
     if (all.base[i] == RunningDigest{LoadLe<uint64_t>(at), LoadLe<uint64_t>(at + 8)}) continue;
@@ -191,20 +192,19 @@ Result<PublishReceipt> ShardRelease::Finish(const std::vector<Bytes>& receipts, 
   SKERRY_ASSIGN(std::vector<Edge> skips, impl.Skips(all, parsed.size()));
   for (const Edge& skip : skips) receipt.skip_bytes += skip.bytes();
   receipt.skips = skips.size();
-  SKERRY_ASSIGN(const StagedManifest staged,
-                release.Stage({.step = step,
-                               .layout = before.layout,
-                               .model = model,
-                               .tensor_digests = std::move(digests),
-                               .side_files = before.side_files,
-                               .parts = std::move(all.parts),
-                               .skips = std::move(skips),
-                               .features = {std::string(kBoxesFeature)},
-                               .stats = {.elements = receipt.elements,
-                                         .changed = receipt.changed,
-                                         .tensors_changed = receipt.tensors_changed,
-                                         .checkpoint_bytes = receipt.checkpoint_bytes,
-                                         .patch_bytes = receipt.patch_bytes}}));
+  SKERRY_ASSIGN(const StagedManifest staged, release.Stage({.step = step,
+                                                            .layout = before.layout,
+                                                            .model = model,
+                                                            .tensor_digests = std::move(digests),
+                                                            .side_files = before.side_files,
+                                                            .parts = std::move(all.parts),
+                                                            .skips = std::move(skips),
+                                                            .features = {std::string(kBoxesFeature)},
+                                                            .stats = {.elements = receipt.elements,
+                                                                      .changed = receipt.changed,
+                                                                      .tensors_changed = receipt.tensors_changed,
+                                                                      .checkpoint_bytes = receipt.checkpoint_bytes,
+                                                                      .patch_bytes = receipt.patch_bytes}}));
   SKERRY_TRY(release.MoveHead(staged));
   receipt.publish_seconds = watch.Lap();
   if (const Status noted = release.Note(staged); !noted) receipt.warning = noted.error().message;

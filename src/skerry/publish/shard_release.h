@@ -29,7 +29,8 @@ class ShardRelease {
 
   // Releases the version after the head of Begin from the ranks' receipts, in any order; empty ones, of ranks without
   // boxes, are passed over. Where nothing differs nothing is published, unless `allow_empty`.
-  //   1. the parts must be all of the model, and the bytes that they were compared with the head's: kCorrupt or kInvalid,
+  //   1. the parts must be all of the model, and the bytes that they were compared with the head's: kCorrupt or
+  //   kInvalid,
   //      naming a tensor, otherwise
   //   2. store digests                 crash: objects that nobody names
   //   3. stage the manifest            crash: a staged manifest that nobody names

@@ -8,8 +8,8 @@
 #include "skerry/base/file.h"
 #include "skerry/base/progress.h"
 #include "skerry/board/board.h"
-#include "skerry/patch/encoder.h"
 #include "skerry/board/part_receipt.h"
+#include "skerry/patch/encoder.h"
 #include "skerry/publish/capture.h"
 #include "skerry/publish/shard_snapshot.h"
 #include "skerry/publish/skip_builder.h"
@@ -45,8 +45,8 @@ class ShardWriter {
   Result<bool> IsAt(Version version, Progress& progress);
   Status Build(const Checkpoint& whole, Version version, Progress& progress);
 
-  // Ordinals and `layout()` of the capture are those of the boxes, in ascending order of their names; boxes() are in the
-  // same order.
+  // Ordinals and `layout()` of the capture are those of the boxes, in ascending order of their names; boxes() are in
+  // the same order.
   Capture BeginCapture() const;
   const std::vector<TensorBox>& boxes() const { return snapshot_.boxes(); }
 
@@ -54,8 +54,8 @@ class ShardWriter {
   // skips are made too, as far as this rank's undos reach.
   Result<Bytes> Encode(const Capture& capture, Version base, const Digest& base_manifest, Progress& progress);
 
-  // The version that was encoded from this capture is out: the snapshot moves to it. Where that fails it is dropped, and
-  // built again before the next version.
+  // The version that was encoded from this capture is out: the snapshot moves to it. Where that fails it is dropped,
+  // and built again before the next version.
   Status Follow(const Capture& capture, Progress& progress);
   // It is not, or the snapshot is not to be trusted.
   Status Drop() { return snapshot_.Drop(); }

@@ -40,8 +40,8 @@ Status Snapshot::Follow(const EncodedVersion& version, const VersionLabel& label
     SKERRY_ASSIGN(Patch patch, Patch::Open(spool));
     patches.push_back(std::move(patch));
   }
-  SKERRY_ASSIGN(const PatchSet set, PatchSet::OfParts(patches, version.parts, checkpoint().layout(),
-                                                      version.base_model, version.target_model));
+  SKERRY_ASSIGN(const PatchSet set, PatchSet::OfParts(patches, version.parts, checkpoint().layout(), version.base_model,
+                                                      version.target_model));
   SKERRY_TRY(canonical_->Apply(set, label, threads, progress));
   return {};
 }

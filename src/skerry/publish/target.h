@@ -18,7 +18,9 @@ class Target {
   const TensorSource& tensors() const { return tensors_; }
   const Layout& layout() const { return tensors_.layout(); }
   // For messages.
-  std::string name() const { return checkpoint_ != nullptr ? checkpoint_->directory().string() : "the trainer's model"; }
+  std::string name() const {
+    return checkpoint_ != nullptr ? checkpoint_->directory().string() : "the trainer's model";
+  }
   // Where its side files are; null: they are the snapshot's.
   const Checkpoint* checkpoint() const { return checkpoint_; }
   // Null where it stands by itself; else it is known only as what differs from the snapshot.

@@ -38,8 +38,8 @@ Status ProvePart(const EncodedPart& part, const TensorSource& snapshot, const Ta
                           ? decode(snapshot, target.layout())
                           : decode(TensorSubset(snapshot, part.tensors), target.layout().Subset(part.tensors));
   if (proved) return {};
-  return Fail(Code::kConflict, "{} changed while it was being published: publish it again ({})",
-              target.name(), proved.error().message);
+  return Fail(Code::kConflict, "{} changed while it was being published: publish it again ({})", target.name(),
+              proved.error().message);
 }
 
 std::vector<PatchPart::TensorRange> RangesOf(const std::vector<size_t>& tensors) {

@@ -150,12 +150,15 @@ Result<Route> Search::To(Version target) {
     if (next.anchor != nullptr) return Finish(next.node, next.anchor);
     Node& node = nodes_[next.node];
     if (best_.at({node.run, node.version}) < node.cost) continue;
+    const bool is_here = have_ && have_->run == node.run && have_->version == node.version;
+    // The patch from here says which model it is from: no manifest has to be read for that.
+    if (is_here && node.edge && node.edge->base_model == have_->model) return Finish(next.node, nullptr);
     if (const Status read = Read(node); !read) {
       // Retention removed it, or a replica has not got it yet: perhaps there is another way.
       if (read.error().code == Code::kNotFound) continue;
       return tl::unexpected<Error>(read.error());
     }
-    if (have_ && have_->run == node.run && have_->version == node.version) {
+    if (is_here) {
       if (have_->model == node.manifest->model) return Finish(next.node, nullptr);
       return Fail(Code::kMismatch, "version {} here has model digest {}, but version {} of run {} on the board has {}",
                   have_->version, have_->model.Short(), node.version, node.run, node.manifest->model.Short());

@@ -84,10 +84,8 @@ Result<BoxView::Boxed> BoxView::LayOut(const Layout& whole, std::vector<TensorBo
     }
     const LayoutTensor& tensor = whole.tensors()[box.tensor];
     SKERRY_ASSIGN(const BoxRuns runs, BoxRuns::Of(tensor, box));
-    LayoutTensor one{.name = NameOf(tensor, box),
-                     .dtype = tensor.dtype,
-                     .shape = box.size,
-                     .bytes = runs.bytes() * runs.count()};
+    LayoutTensor one{
+        .name = NameOf(tensor, box), .dtype = tensor.dtype, .shape = box.size, .bytes = runs.bytes() * runs.count()};
     named.emplace_back(std::move(one), std::move(box));
   }
   std::sort(named.begin(), named.end(), [](const auto& a, const auto& b) { return a.first.name < b.first.name; });
@@ -114,7 +112,8 @@ Result<ByteSpan> BoxView::Read(size_t ordinal, uint64_t offset, uint64_t length,
   const BoxRuns& runs = boxed_.runs[ordinal];
   const uint64_t tensor = boxed_.boxes[ordinal].tensor;
   if (length == 0) return ByteSpan();
-  if (offset % runs.bytes() + length <= runs.bytes()) return whole_->Read(tensor, runs.PlaceOf(offset), length, scratch);
+  if (offset % runs.bytes() + length <= runs.bytes())
+    return whole_->Read(tensor, runs.PlaceOf(offset), length, scratch);
   Bytes piece;
   scratch.resize(length);
   for (uint64_t done = 0; done < length;) {

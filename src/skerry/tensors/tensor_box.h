@@ -19,13 +19,13 @@ struct TensorBox {
   bool operator==(const TensorBox&) const = default;
 };
 
-// Where the bytes of a box lie in its tensor, both in row-major order: `count` runs of `bytes` each. The box's bytes are
-// the runs one after another, and the runs rise.
+// Where the bytes of a box lie in its tensor, both in row-major order: `count` runs of `bytes` each. The box's bytes
+// are the runs one after another, and the runs rise.
 class BoxRuns {
  public:
-  // kCorrupt, naming the tensor, for a box that is not within it, and for one whose runs do not begin and end with whole
-  // 64-bit words of it (but for the end of the tensor): words are what running digests are sums of, so that those of a
-  // tensor's boxes add up to the tensor's.
+  // kCorrupt, naming the tensor, for a box that is not within it, and for one whose runs do not begin and end with
+  // whole 64-bit words of it (but for the end of the tensor): words are what running digests are sums of, so that those
+  // of a tensor's boxes add up to the tensor's.
   static Result<BoxRuns> Of(const LayoutTensor& tensor, const TensorBox& box);
 
   uint64_t bytes() const { return bytes_; }  // of one run
@@ -72,7 +72,8 @@ class BoxView : public TensorSource {
   Boxed boxed_;
 };
 
-// kInvalid, naming two boxes of a tensor, where they overlap. Boxes that are not within their tensors are not looked at.
+// kInvalid, naming two boxes of a tensor, where they overlap. Boxes that are not within their tensors are not looked
+// at.
 Status CheckBoxesApart(const Layout& whole, const std::vector<TensorBox>& boxes);
 // kInvalid, naming a tensor, where its boxes, which are apart, are not all of it. All tensors of `whole` are looked at.
 Status CheckBoxesCover(const Layout& whole, const std::vector<TensorBox>& boxes);

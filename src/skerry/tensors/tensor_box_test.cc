@@ -116,7 +116,8 @@ TEST_F(TensorBoxTest, SaysWhichPartsOverlapOrAreMissing) {
   const auto rows = [](uint64_t from, uint64_t count) {
     return TensorBox{.tensor = 0, .start = {from, 0}, .size = {count, 4}};
   };
-  const TensorBox left{.tensor = 0, .start = {0, 0}, .size = {6, 2}}, right{.tensor = 0, .start = {0, 2}, .size = {6, 2}};
+  const TensorBox left{.tensor = 0, .start = {0, 0}, .size = {6, 2}},
+      right{.tensor = 0, .start = {0, 2}, .size = {6, 2}};
   Must(CheckBoxesApart(source.layout(), {rows(3, 3), rows(0, 3)}));
   Must(CheckBoxesApart(source.layout(), {right, left}));
   Must(CheckBoxesCover(source.layout(), {right, left}));
