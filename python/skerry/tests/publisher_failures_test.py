@@ -6,7 +6,18 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from published import Model, base, digest_of, model, perturb, publisher, read, reopened, same, served  # noqa: E402, F401
+from published import (  # noqa: E402, F401
+    Model,
+    base,
+    digest_of,
+    model,
+    perturb,
+    publisher,
+    read,
+    reopened,
+    same,
+    served,
+)
 from skerry.errors import Conflict, Invalid, SkerryError  # noqa: E402
 
 

@@ -6,7 +6,19 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from published import Model, base, model, perturb, publisher, pulled, read, reopened, same, save_checkpoint, served  # noqa: E402, F401
+from published import (  # noqa: E402, F401
+    Model,
+    base,
+    model,
+    perturb,
+    publisher,
+    pulled,
+    read,
+    reopened,
+    same,
+    save_checkpoint,
+    served,
+)
 from skerry import Board, Publisher  # noqa: E402
 from skerry.names import NamesDiffer  # noqa: E402
 

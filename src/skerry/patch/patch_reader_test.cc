@@ -202,8 +202,8 @@ INSTANTIATE_TEST_SUITE_P(EveryDtypeWithAnExponent, DamagedMagnitudePatchTest, ::
 
 TEST(PatchReader, NamesFeatureBitsAndVersionsThatItDoesNotKnow) {
   PatchParts parts = PatchParts::Of(SmallPatch().bytes);
-  parts.header[16] = std::byte{0x06};
-  EXPECT_THAT(Patch::FromBytes(parts.Sealed()), Fails(Code::kUnsupported, HasSubstr("0x6")));
+  parts.header[16] = std::byte{0x0C};
+  EXPECT_THAT(Patch::FromBytes(parts.Sealed()), Fails(Code::kUnsupported, HasSubstr("0xc")));
   parts = PatchParts::Of(SmallPatch().bytes);
   parts.header[8] = std::byte{2};
   EXPECT_THAT(Patch::FromBytes(parts.Sealed()), Fails(Code::kUnsupported, HasSubstr("version 2")));
@@ -218,7 +218,7 @@ TEST(PatchReader, NamesFeatureBitsAndVersionsThatItDoesNotKnow) {
 TEST(PatchReader, RefusesSectionsThatAreUnknownRepeatedMissingOrOutOfOrder) {
   const Bytes bytes = SmallPatch().bytes;
   PatchParts parts = PatchParts::Of(bytes);
-  parts.sections.emplace_back(7, Bytes(3));
+  parts.sections.emplace_back(8, Bytes(3));
   EXPECT_FALSE(Patch::FromBytes(parts.Sealed()));
   parts = PatchParts::Of(bytes);
   parts.sections.emplace_back(parts.sections.back());
