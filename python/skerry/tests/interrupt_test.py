@@ -30,6 +30,14 @@ class StopAt:
             raise Enough(stage)
 
 
+@pytest.fixture(autouse=True)
+def ctrl_c_is_heard():
+    """Also where the tests run in the background of a shell, which has its jobs ignore SIGINT."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.fixture
 def pair(tmp_path):
     return [write_checkpoint(tmp_path / f"v{i}", tensors, config="{}") for i, tensors in enumerate((V0, V1))]

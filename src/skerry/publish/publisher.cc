@@ -2,7 +2,6 @@
 
 #include <cstdlib>
 
-#include "skerry/base/temporary.h"
 #include "skerry/publish/publication.h"
 
 namespace skerry {
@@ -34,15 +33,9 @@ Publisher::Publisher(Publisher&&) noexcept = default;
 Publisher::~Publisher() = default;
 
 Result<Publisher> Publisher::Open(const Board& board, const RunId& run, const Path& state_directory) {
-  SKERRY_TRY(MakeDirectories(state_directory));
-  auto lock = FileLock::TryAcquire(state_directory / "lock");
-  if (!lock && lock.error().code == Code::kConflict) {
-    return Fail(Code::kConflict, "another publisher is at work with state directory {}", state_directory.string());
-  }
-  if (!lock) return tl::unexpected<Error>(std::move(lock).error());
-  SweepTemporaries(state_directory);
+  SKERRY_ASSIGN(FileLock lock, TakeStateDirectory(state_directory));
   SKERRY_ASSIGN(PublisherState state, PublisherState::Open(state_directory, board.id(), run));
-  return Publisher(std::make_unique<Impl>(board, run, state_directory, *std::move(lock), std::move(state)));
+  return Publisher(std::make_unique<Impl>(board, run, state_directory, std::move(lock), std::move(state)));
 }
 
 Result<PublishReceipt> Publisher::Publish(const Checkpoint& checkpoint, const PublishOptions& options,

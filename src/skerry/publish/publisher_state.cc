@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "skerry/base/temporary.h"
+
 namespace skerry {
 namespace {
 
@@ -92,6 +94,17 @@ std::optional<Position> ParsePosition(ByteSpan note, const std::string& of) {
 }
 
 }  // namespace
+
+Result<FileLock> TakeStateDirectory(const Path& directory) {
+  SKERRY_TRY(MakeDirectories(directory));
+  auto lock = FileLock::TryAcquire(directory / "lock");
+  if (!lock && lock.error().code == Code::kConflict) {
+    return Fail(Code::kConflict, "another publisher is at work with state directory {}", directory.string());
+  }
+  if (!lock) return tl::unexpected<Error>(std::move(lock).error());
+  SweepTemporaries(directory);
+  return *std::move(lock);
+}
 
 Result<PublisherState> PublisherState::Open(const Path& directory, const std::string& board, const RunId& run) {
   PublisherState state;

@@ -11,6 +11,10 @@
 
 namespace skerry {
 
+// Makes a state directory where it is missing, and takes it: kConflict, naming it, where another publisher is at work
+// with it. What that one left unfinished is removed.
+Result<FileLock> TakeStateDirectory(const Path& directory);
+
 // The head that this publisher wrote last, so that the next publish need not read the board. A note and no truth: a
 // head that has moved since lets the compare-and-swap fail, and then the note is dropped.
 struct Position {

@@ -5,7 +5,6 @@
 
 #include "skerry/apply/patch_set.h"
 #include "skerry/base/failpoint.h"
-#include "skerry/base/temporary.h"
 #include "skerry/board/part_receipt.h"
 #include "skerry/publish/release.h"
 #include "skerry/publish/version_objects.h"
@@ -64,15 +63,9 @@ ShardRelease::ShardRelease(ShardRelease&&) noexcept = default;
 ShardRelease::~ShardRelease() = default;
 
 Result<ShardRelease> ShardRelease::Open(const Board& board, const RunId& run, const Path& state_directory) {
-  SKERRY_TRY(MakeDirectories(state_directory));
-  auto lock = FileLock::TryAcquire(state_directory / "lock");
-  if (!lock && lock.error().code == Code::kConflict) {
-    return Fail(Code::kConflict, "another publisher is at work with state directory {}", state_directory.string());
-  }
-  if (!lock) return tl::unexpected<Error>(std::move(lock).error());
-  SweepTemporaries(state_directory);
+  SKERRY_ASSIGN(FileLock lock, TakeStateDirectory(state_directory));
   SKERRY_ASSIGN(PublisherState state, PublisherState::Open(state_directory, board.id(), run));
-  return ShardRelease(std::make_unique<Impl>(board, run, *std::move(lock), std::move(state)));
+  return ShardRelease(std::make_unique<Impl>(board, run, std::move(lock), std::move(state)));
 }
 
 Result<Head> ShardRelease::Begin(bool takes_over, const Clock& clock) {

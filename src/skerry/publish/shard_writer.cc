@@ -5,10 +5,10 @@
 #include "skerry/apply/boxed_changes.h"
 #include "skerry/apply/verified_changes.h"
 #include "skerry/base/failpoint.h"
-#include "skerry/base/temporary.h"
 #include "skerry/board/keys.h"
 #include "skerry/board/part_receipt.h"
 #include "skerry/patch/file_sink.h"
+#include "skerry/publish/publisher_state.h"
 #include "skerry/publish/skip_builder.h"
 #include "skerry/publish/version_encoder.h"
 
@@ -44,17 +44,10 @@ ShardWriter::~ShardWriter() = default;
 
 Result<ShardWriter> ShardWriter::Open(const Board& board, const RunId& run, const Layout& layout,
                                       ShardOptions options) {
-  SKERRY_TRY(MakeDirectories(options.state_directory));
-  auto lock = FileLock::TryAcquire(options.state_directory / "lock");
-  if (!lock && lock.error().code == Code::kConflict) {
-    return Fail(Code::kConflict, "another publisher is at work with state directory {}",
-                options.state_directory.string());
-  }
-  if (!lock) return tl::unexpected<Error>(std::move(lock).error());
-  SweepTemporaries(options.state_directory);
+  SKERRY_ASSIGN(FileLock lock, TakeStateDirectory(options.state_directory));
   auto snapshot = ShardSnapshot::Make(options.state_directory / "shard", layout, options.boxes);
   if (!snapshot) return Fail(Code::kInvalid, "rank {}: {}", options.index, snapshot.error().message);
-  return ShardWriter(board, run, std::move(options), *std::move(lock), *std::move(snapshot));
+  return ShardWriter(board, run, std::move(options), std::move(lock), *std::move(snapshot));
 }
 
 Result<bool> ShardWriter::IsAt(Version version, Progress& progress) {

@@ -240,9 +240,8 @@ std::string SafetensorsHeaderFor(std::span<const LayoutTensor> tensors) {
   nlohmann::ordered_json header = nlohmann::ordered_json::object();
   uint64_t at = 0;
   for (const LayoutTensor& tensor : tensors) {
-    header[tensor.name] = {{"dtype", DTypeName(tensor.dtype)},
-                           {"shape", tensor.shape},
-                           {"data_offsets", {at, at + tensor.bytes}}};
+    header[tensor.name] = {
+        {"dtype", DTypeName(tensor.dtype)}, {"shape", tensor.shape}, {"data_offsets", {at, at + tensor.bytes}}};
     at += tensor.bytes;
   }
   std::string text = header.dump();
