@@ -68,6 +68,15 @@ class PublishTestBase : public ::testing::Test {
     if (version) options.version = Version(*version);
     return skerry::CatchUp(board_, run, directory, options, Progress::None());
   }
+  // A fresh reader gets exactly what was published as each version.
+  void ExpectEveryVersionComesOut(const RunId& run) {
+    const Path reader = directory_ / "fresh";
+    for (const auto& [version, files] : versions_[run]) {
+      std::filesystem::remove_all(reader);
+      Must(CatchUp(run, reader, version));
+      EXPECT_EQ(FilesOf(reader), files) << "version " << version;
+    }
+  }
   Version HeadOf(const RunId& run) { return Must(board_.ReadHead(run)).head.version; }
 
   TempDir directory_;
