@@ -15,6 +15,8 @@ def all_failpoints():
 STEPS = [name for name in all_failpoints() if not name.startswith("file.")]
 # Only an agent passes these.
 OF_AGENTS = [name for name in STEPS if name.startswith(("agent.", "seed."))]
+# Only ranks of a sharded model do (publish/shard_publish_test.cc).
+OF_RANKS = [name for name in STEPS if name.startswith("shard.")]
 # Calls to the operating system before which a kill makes a difference. (Not file.sync: a kill before it leaves what a
 # kill before the next write or rename leaves.)
 KILLED_CALLS = ["file.write", "file.rename", "file.link"]
