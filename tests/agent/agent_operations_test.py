@@ -189,7 +189,7 @@ def test_K5_an_update_is_measured_step_by_step(agent, engine, trainer):
     def grown(name):
         return after[name] - before.get(name, 0)
 
-    for stage in ("lookup", "fetch", "decode", "stage", "prepare", "pause", "commit", "resume"):
+    for stage in ("lookup", "fetch", "decode", "stage", "probe", "prepare", "pause", "commit", "resume"):
         assert grown(f'skerry_stage_seconds_count{{stage="{stage}"}}') >= 1, stage
     old, new = small_model.tensors(0), small_model.tensors(3)
     elements = sum(math.prod(tensor.shape) for tensor in new.values())
@@ -203,7 +203,7 @@ def test_K5_an_update_is_measured_step_by_step(agent, engine, trainer):
     assert (grown("skerry_update_versions_sum"), grown("skerry_update_seconds_count")) == (3, 1)
     assert 0 < grown("skerry_update_paused_seconds_sum") <= grown("skerry_update_seconds_sum")
     assert (after["skerry_versions_behind"], after["skerry_live_version"], after["skerry_ready"]) == (0, 3, 1)
-    assert set(update["seconds"]) == {"plan", "fetch", "decode", "stage", "prepare", "paused", "pause", "load",
+    assert set(update["seconds"]) == {"plan", "fetch", "decode", "stage", "probe", "prepare", "paused", "pause", "load",
                                       "reset_cache", "verify", "resume"}  # fmt: skip
 
 
