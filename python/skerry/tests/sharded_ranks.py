@@ -14,7 +14,7 @@ import torch
 import torch.distributed as dist
 from safetensors.torch import load_file
 from torch import nn
-from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, distribute_tensor, init_device_mesh
 
 import skerry
@@ -38,11 +38,11 @@ class Block(nn.Module):
 class Model(nn.Module):
     """Sizes that four ranks do not divide: 300 rows, a bias of 10, a scalar."""
 
-    def __init__(self, width=WIDTH):
+    def __init__(self):
         super().__init__()
-        self.embed = nn.Embedding(VOCABULARY, width)
+        self.embed = nn.Embedding(VOCABULARY, WIDTH)
         self.layers = nn.ModuleList(Block() for _ in range(LAYERS))
-        self.head = nn.Linear(width, 10)
+        self.head = nn.Linear(WIDTH, 10)
         self.scale = nn.Parameter(torch.tensor([1.0]))
 
     def forward(self, ids):
@@ -55,18 +55,6 @@ class Model(nn.Module):
 def make_model(seed=0):
     torch.manual_seed(seed)
     return Model()
-
-
-def trained(model, steps, seed=1, rate=1e-3):
-    """The same steps whichever way the model is sharded: every rank has the whole batch."""
-    optimizer = torch.optim.SGD(model.parameters(), lr=rate)
-    for step in range(steps):
-        generator = torch.Generator().manual_seed(seed + step)
-        ids = torch.randint(0, VOCABULARY, (8, 16), generator=generator)
-        loss = model(ids).square().mean()
-        loss.backward()
-        optimizer.step()
-        optimizer.zero_grad()
 
 
 def nudge(model, seed):

@@ -17,7 +17,7 @@ if not torch.distributed.is_available():
 
 import skerry  # noqa: E402
 from safetensors.torch import load_file, save_file  # noqa: E402
-from sharded_ranks import RUN, Model, make_model, nudge  # noqa: E402
+from sharded_ranks import RUN, make_model, nudge  # noqa: E402
 
 HERE = Path(__file__).parent
 

@@ -1,7 +1,9 @@
 #include "skerry/apply/boxed_changes.h"
 
 #include <algorithm>
-#include <cstring>
+#include <utility>
+
+#include "skerry/apply/moved_words.h"
 
 namespace skerry {
 namespace {
@@ -24,21 +26,7 @@ RunningDigest DigestInTensor(const BoxRuns& places, uint64_t first, ByteSpan byt
 
 RunningDigest MovedInTensor(const BoxRuns& places, uint64_t first, const BlockChanges& changes, ByteSpan old) {
   if (changes.all) return DigestInTensor(places, first, changes.values) - DigestInTensor(places, first, old);
-  const auto unit = static_cast<size_t>(changes.unit);
-  const size_t count = changes.positions.size();
-  RunningDigest moved;
-  for (size_t i = 0; i < count;) {
-    const size_t word = size_t{changes.positions[i]} * unit / 8;
-    const uint64_t before = WordAt(old, word);
-    uint64_t after = before;
-    for (; i < count && size_t{changes.positions[i]} * unit / 8 == word; ++i) {
-      const size_t byte = size_t{changes.positions[i]} * unit % 8;
-      std::memcpy(reinterpret_cast<std::byte*>(&after) + byte, changes.values.data() + i * unit, unit);
-    }
-    const uint64_t index = places.PlaceOf(first + 8 * word) / 8;
-    moved += MixWord(index, after) - MixWord(index, before);
-  }
-  return moved;
+  return MovedWords(changes, old, [&](uint64_t word) { return places.PlaceOf(first + 8 * word) / 8; });
 }
 
 Status TakeUnboxed(const BoxView& view, RunChanges changes, const std::function<Status(RunChanges)>& take) {

@@ -5,32 +5,13 @@
 #include "skerry/apply/beside.h"
 #include "skerry/apply/canonical_move.h"
 #include "skerry/apply/merged_steps.h"
+#include "skerry/apply/moved_words.h"
 #include "skerry/base/clock.h"
 #include "skerry/base/failpoint.h"
 #include "skerry/base/parallel.h"
 
 namespace skerry {
 namespace {
-
-// How much the changes move the digest of a tensor whose bytes from byte 8 * first_word on are `old`: by the words that
-// they touch.
-RunningDigest MovedBy(const BlockChanges& changes, ByteSpan old, uint64_t first_word) {
-  if (changes.all) return DigestWords(changes.values, first_word) - DigestWords(old, first_word);
-  RunningDigest moved;
-  const auto unit = static_cast<size_t>(changes.unit);
-  const size_t count = changes.positions.size();
-  for (size_t i = 0; i < count;) {
-    const size_t word = size_t{changes.positions[i]} * unit / 8;
-    const uint64_t before = WordAt(old, word);
-    uint64_t after = before;
-    for (; i < count && size_t{changes.positions[i]} * unit / 8 == word; ++i) {
-      const size_t byte = size_t{changes.positions[i]} * unit % 8;
-      std::memcpy(reinterpret_cast<std::byte*>(&after) + byte, changes.values.data() + i * unit, unit);
-    }
-    moved += MixWord(first_word + word, after) - MixWord(first_word + word, before);
-  }
-  return moved;
-}
 
 // A window of the merged steps against the bytes that are there.
 struct Part {
@@ -45,7 +26,10 @@ Result<Part> ReadPart(const MergedSteps& steps, const MergedSteps::Window& windo
   SKERRY_ASSIGN(part.record.changes, steps.Changes(window));
   const auto unit = static_cast<uint64_t>(part.record.changes.unit);
   SKERRY_ASSIGN(part.old, shards.Read(window.tensor, window.first_unit * unit, window.units * unit, part.scratch));
-  part.moved = MovedBy(part.record.changes, part.old, window.first_unit * unit / 8);
+  const uint64_t first_word = window.first_unit * unit / 8;
+  const BlockChanges& changes = part.record.changes;
+  part.moved = changes.all ? DigestWords(changes.values, first_word) - DigestWords(part.old, first_word)
+                           : MovedWords(changes, part.old, [&](uint64_t word) { return first_word + word; });
   return part;
 }
 

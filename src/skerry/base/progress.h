@@ -1,4 +1,4 @@
-// How long work tells its caller how far it is, and how a caller stops it.
+// How work that lasts tells its caller how far it is. (interrupt.h: how a caller ends it.)
 #ifndef SKERRY_BASE_PROGRESS_H_
 #define SKERRY_BASE_PROGRESS_H_
 

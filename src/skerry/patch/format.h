@@ -62,7 +62,8 @@ inline constexpr uint64_t kMaxDirectorySectionBytes = 1ull << 30;
 inline constexpr uint64_t kMaxNamesSectionBytes = 256ull << 20;      // after decompression
 inline constexpr uint64_t kMaxLayoutSectionBytes = 256ull << 20;     // after decompression
 inline constexpr uint64_t kMaxSideFilesSectionBytes = 256ull << 20;  // after decompression, all together
-inline constexpr uint64_t kMaxBoxesSectionBytes = 256ull << 20;      // after decompression
+inline constexpr uint64_t kMaxBoxesSectionBytes = 32ull << 20;       // after decompression
+inline constexpr uint64_t kMaxBoxes = 1 << 20;                       // each takes some 100 bytes of memory
 
 // A sparse block of at least this many changes uses two pairs of entropy coder states in turn: twice the
 // independent work for the processor, at the price of eight bytes.

@@ -177,6 +177,7 @@ Status ParseBoxes(ByteSpan section, std::vector<TensorBox>& boxes) {
   SKERRY_ASSIGN(const Bytes raw, ReadCompressed(section, kMaxBoxesSectionBytes, "boxes section"));
   ByteReader reader(raw);
   const uint64_t count = reader.Varint();
+  if (count > kMaxBoxes) return Fail(Code::kCorrupt, "{} boxes are over the limit of {}", count, kMaxBoxes);
   for (uint64_t i = 0; i < count && reader.ok(); ++i) {
     TensorBox box{.tensor = reader.Varint(), .start = {}, .size = {}};
     const uint64_t rank = reader.Varint();

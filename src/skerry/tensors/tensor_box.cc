@@ -76,28 +76,33 @@ uint64_t BoxRuns::OffsetOf(uint64_t i) const {
 }
 
 Result<BoxView::Boxed> BoxView::LayOut(const Layout& whole, std::vector<TensorBox> boxes) {
-  std::vector<std::pair<LayoutTensor, TensorBox>> named;
+  struct Named {
+    LayoutTensor tensor;
+    TensorBox box;
+    BoxRuns runs;
+  };
+  std::vector<Named> named;
   named.reserve(boxes.size());
   for (TensorBox& box : boxes) {
     if (box.tensor >= whole.tensors().size()) {
       return Fail(Code::kCorrupt, "a box of tensor {}, but there are {}", box.tensor, whole.tensors().size());
     }
     const LayoutTensor& tensor = whole.tensors()[box.tensor];
-    SKERRY_ASSIGN(const BoxRuns runs, BoxRuns::Of(tensor, box));
+    SKERRY_ASSIGN(BoxRuns runs, BoxRuns::Of(tensor, box));
     LayoutTensor one{
         .name = NameOf(tensor, box), .dtype = tensor.dtype, .shape = box.size, .bytes = runs.bytes() * runs.count()};
-    named.emplace_back(std::move(one), std::move(box));
+    named.push_back({std::move(one), std::move(box), std::move(runs)});
   }
-  std::sort(named.begin(), named.end(), [](const auto& a, const auto& b) { return a.first.name < b.first.name; });
+  std::sort(named.begin(), named.end(), [](const Named& a, const Named& b) { return a.tensor.name < b.tensor.name; });
   Boxed boxed;
   std::vector<LayoutTensor> tensors;
-  for (size_t i = 0; i < named.size(); ++i) {
-    auto& [tensor, box] = named[i];
-    if (i > 0 && tensors.back().name == tensor.name) return Fail(Code::kCorrupt, "box {} is there twice", tensor.name);
-    SKERRY_ASSIGN(BoxRuns runs, BoxRuns::Of(whole.tensors()[box.tensor], box));
-    boxed.runs.push_back(std::move(runs));
-    tensors.push_back(std::move(tensor));
-    boxed.boxes.push_back(std::move(box));
+  for (Named& one : named) {
+    if (!tensors.empty() && tensors.back().name == one.tensor.name) {
+      return Fail(Code::kCorrupt, "box {} is there twice", one.tensor.name);
+    }
+    tensors.push_back(std::move(one.tensor));
+    boxed.boxes.push_back(std::move(one.box));
+    boxed.runs.push_back(std::move(one.runs));
   }
   boxed.layout = Layout::WithoutFiles(std::move(tensors));
   return boxed;
@@ -136,6 +141,10 @@ Status CheckBoxesApart(const Layout& whole, const std::vector<TensorBox>& boxes)
   });
   for (size_t i = 0; i < sorted.size(); ++i) {
     const TensorBox& a = *sorted[i];
+    if (i + kMaxBoxesOfATensor < sorted.size() && sorted[i + kMaxBoxesOfATensor]->tensor == a.tensor) {
+      return Fail(Code::kInvalid, "tensor '{}' has more than {} parts", whole.tensors()[a.tensor].name,
+                  kMaxBoxesOfATensor);
+    }
     // Those behind it that begin within it along the first axis.
     for (size_t j = i + 1; j < sorted.size() && sorted[j]->tensor == a.tensor; ++j) {
       const TensorBox& b = *sorted[j];

@@ -47,7 +47,7 @@ class BoxRuns {
 // layout has no files.
 class BoxView : public TensorSource {
  public:
-  // `whole` must outlive it. kCorrupt for boxes that BoxRuns refuses, that are empty, and that are there twice.
+  // `whole` must outlive it. kCorrupt for boxes that BoxRuns refuses, and that are there twice.
   static Result<BoxView> Of(const TensorSource& whole, std::vector<TensorBox> boxes);
   // The layout and the boxes in its order, without bytes to read.
   struct Boxed {
@@ -72,8 +72,11 @@ class BoxView : public TensorSource {
   Boxed boxed_;
 };
 
-// kInvalid, naming two boxes of a tensor, where they overlap. Boxes that are not within their tensors are not looked
-// at.
+// As many ranks may share a tensor: each of its boxes is held against the others.
+inline constexpr size_t kMaxBoxesOfATensor = 4096;
+
+// kInvalid, naming the tensor, where two of its boxes overlap or there are too many. Whether boxes are within their
+// tensors is not looked at.
 Status CheckBoxesApart(const Layout& whole, const std::vector<TensorBox>& boxes);
 // kInvalid, naming a tensor, where its boxes, which are apart, are not all of it. All tensors of `whole` are looked at.
 Status CheckBoxesCover(const Layout& whole, const std::vector<TensorBox>& boxes);

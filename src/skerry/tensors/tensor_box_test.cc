@@ -124,6 +124,8 @@ TEST_F(TensorBoxTest, SaysWhichPartsOverlapOrAreMissing) {
   EXPECT_THAT(CheckBoxesApart(source.layout(), {rows(0, 6), rows(5, 1)}), Fails(Code::kInvalid, HasSubstr("overlap")));
   EXPECT_THAT(CheckBoxesApart(source.layout(), {left, rows(2, 1)}),
               Fails(Code::kInvalid, HasSubstr("w[0:6,0:2] and w[2:3,0:4] overlap")));
+  EXPECT_THAT(CheckBoxesApart(source.layout(), std::vector<TensorBox>(kMaxBoxesOfATensor + 1, rows(0, 1))),
+              Fails(Code::kInvalid, HasSubstr("'w' has more than 4096 parts")));
   EXPECT_THAT(CheckBoxesCover(source.layout(), {rows(0, 3)}),
               Fails(Code::kInvalid, HasSubstr("'w' has 24 elements, but all its parts together 12")));
 }
