@@ -1,13 +1,14 @@
 """What publishing costs a trainer: its step time with publish_async beside without, and its memory. Prints ratios.
 
-usage: python bench/trainer.py MODEL [--step grpo|update] [--rounds N] [--steps N] [--threads N] [--level LEVEL]
+usage: python bench/trainer.py MODEL [--step grpo|update] [--tokens N] [--views NAME]… [--rounds N] [--steps N]
+                               [--threads N] [--level LEVEL]
 
 MODEL is a checkpoint directory (build/demo/SmolLM2-135M-Instruct, which ./demo makes). Masters are F32 under AdamW, the
-learning rate is 1e-6. A step of kind grpo samples 8 completions of 48 tokens with the model itself and updates it on
-them; one of kind update is forward and backward of 8 sequences of 64 tokens, without a pause in which the processor
+learning rate is 1e-6. A step of kind grpo samples 8 completions of 256 tokens (--tokens), as many as TRL's GRPOConfig has by
+default, with the model itself, and updates it on them; one of kind update is forward and backward of 8 sequences of 64 tokens, without a pause in which the processor
 has time for anything else. Blocks of STEPS steps with and without publishing take turns in one process; a block's time
 includes what is still in flight at its end. Memory is the peak (VmHWM) of two processes more, beside each other's: the
-snapshot, which is mapped, counts in full.
+snapshot, which is mapped, counts in full. --views publishes each version in these further views too (docs/views.md).
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ MIB = 1 << 20
 
 
 class Training:
-    def __init__(self, model: str, step: str) -> None:
+    def __init__(self, model: str, step: str, tokens: int) -> None:
         import torch
         from transformers import AutoModelForCausalLM
 
@@ -37,7 +38,7 @@ class Training:
             for parameter in self.model.parameters():
                 parameter.mul_(1 + (torch.rand_like(parameter) - 0.5) * 2**-8 * 0.98)
         self._optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-6)
-        self._samples = step == "grpo"
+        self._samples = tokens if step == "grpo" else 0
         self._prompts = torch.randint(self.model.config.vocab_size, (8, 16))
         self._tokens = torch.randint(self.model.config.vocab_size, (8, 64))
         self.steps = 0
@@ -46,7 +47,7 @@ class Training:
         tokens = self._tokens
         if self._samples:
             tokens = self.model.generate(
-                self._prompts, do_sample=True, max_new_tokens=48, min_new_tokens=48, pad_token_id=0
+                self._prompts, do_sample=True, max_new_tokens=self._samples, min_new_tokens=self._samples, pad_token_id=0
             )
         self.model(input_ids=tokens, labels=tokens).loss.backward()
         self._optimizer.step()
@@ -66,14 +67,14 @@ def publisher_of(arguments: argparse.Namespace, folder: str):
 
     return Publisher(
         f"{folder}/board", "bench", base=arguments.model, state=f"{folder}/state", threads=arguments.threads,
-        level=arguments.level, base_mode="reference",
+        level=arguments.level, views=arguments.views, base_mode="copy" if arguments.views else "reference",
     )  # fmt: skip
 
 
 def time_blocks(arguments: argparse.Namespace) -> dict[str, object]:
     """Seconds of each round's two blocks, and the receipts."""
     with tempfile.TemporaryDirectory(dir=arguments.folder) as folder, publisher_of(arguments, folder) as publisher:
-        training = Training(arguments.model, arguments.step)
+        training = Training(arguments.model, arguments.step, arguments.tokens)
         training.step()  # warm-up, and the optimizer's state
         publisher.publish(training.model)
         rounds, receipts = [], []
@@ -99,12 +100,20 @@ def time_blocks(arguments: argparse.Namespace) -> dict[str, object]:
             "density": statistics.median(one.density for one in receipts),
             "patch_bytes": statistics.median(one.patch_bytes for one in receipts),
             "checkpoint_bytes": receipts[0].checkpoint_bytes,
+            "views": {
+                name: {
+                    "density": statistics.median(one.views[name].density for one in receipts),
+                    "patch_bytes": statistics.median(one.views[name].patch_bytes for one in receipts),
+                    "checkpoint_bytes": of_view.checkpoint_bytes,
+                }
+                for name, of_view in receipts[0].views.items()
+            },
         }
 
 
 def memory(arguments: argparse.Namespace, publishing: bool) -> int:
     """Peak of a process that trains some steps."""
-    training = Training(arguments.model, arguments.step)
+    training = Training(arguments.model, arguments.step, arguments.tokens)
     with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
         if not publishing:
             for _ in range(3):
@@ -119,7 +128,7 @@ def memory(arguments: argparse.Namespace, publishing: bool) -> int:
 
 def child(arguments: argparse.Namespace, what: str) -> object:
     command = [sys.executable, __file__, arguments.model, "--part", what, "--folder", arguments.folder]
-    command += ["--step", arguments.step]
+    command += ["--step", arguments.step, "--tokens", str(arguments.tokens), "--views", *arguments.views]
     command += ["--threads", str(arguments.threads), "--level", arguments.level]
     made = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     return json.loads(made.stdout.splitlines()[-1])
@@ -129,8 +138,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model")
     parser.add_argument("--step", choices=["grpo", "update"], default="grpo")
+    parser.add_argument("--tokens", type=int, default=256)
+    parser.add_argument("--views", nargs="*", default=[])
     parser.add_argument("--rounds", type=int, default=4)
-    parser.add_argument("--steps", type=int, default=4)
+    parser.add_argument("--steps", type=int, default=2)
     parser.add_argument("--threads", type=int, default=0)
     parser.add_argument("--level", default="compact")
     parser.add_argument("--folder", default=tempfile.gettempdir(), help="where the board and the state are put")
@@ -150,12 +161,16 @@ def main() -> None:
         f"the step waits {made['capture']:.3f} s, the version is out after {made['whole']:.2f} s; "
         f"{made['density']:.3%} changed, {made['patch_bytes'] / 1e6:.2f} MB of {made['checkpoint_bytes'] / 1e6:.0f} MB"
     )
+    snapshots = made["checkpoint_bytes"]
+    for name, view in made["views"].items():
+        snapshots += view["checkpoint_bytes"]
+        print(f"view {name}: {view['density']:.3%} changed, {view['patch_bytes'] / 1e6:.3f} MB")
     peaks = {part: child(arguments, f"memory-{part}") for part in ("without", "with")}
     extra = peaks["with"] - peaks["without"]
-    beyond = extra - made["checkpoint_bytes"]
+    beyond = extra - snapshots
     print(
         f"peak memory: {peaks['without'] / MIB:.0f} MiB without, {peaks['with'] / MIB:.0f} MiB with: "
-        f"{extra / MIB:.0f} MiB more: a snapshot of {made['checkpoint_bytes'] / MIB:.0f} MiB and {beyond / MIB:.0f} MiB"
+        f"{extra / MIB:.0f} MiB more: snapshots of {snapshots / MIB:.0f} MiB and {beyond / MIB:.0f} MiB"
     )
 
 

@@ -6,6 +6,7 @@
 #include "skerry/base/log.h"
 #include "terminal.h"
 #include "version.h"
+#include "views.h"
 
 namespace skerry {
 namespace {
@@ -13,7 +14,7 @@ namespace {
 constexpr uint64_t kMega = 1'000'000;
 
 struct Arguments {
-  std::string board, run, state, base;
+  std::string board, run, view, state, base;
   std::string follow = "head", name = "agent", listen = "127.0.0.1:8089", pause = "in-place", kv = "flush",
               log = "text";
   std::string admin_token_file, user_token_file, engine_token_file, access_log;
@@ -39,7 +40,7 @@ Status Run(const Arguments& args, const CommonOptions& common) {
   if (args.log == "json") SetLogFormat(LogFormat::kJson);
   AgentOptions options;
   options.version = kProgramVersion;
-  SKERRY_ASSIGN(const RunId run, RunId::Parse(args.run));
+  SKERRY_ASSIGN(const RunId run, RunOf(args.run, args.view));
   SKERRY_ASSIGN(options.reconciler.policy, Policy::Parse(run, args.follow));
   SKERRY_ASSIGN(options.listen, ParseListenAddress(args.listen));
   options.reconciler.state.root = std::filesystem::absolute(args.state).lexically_normal();
@@ -168,6 +169,7 @@ void AddAgent(CommandLine& program) {
            [args](const CommonOptions& common) { return Run(*args, common); })
       .Option("--board", args->board, kBoardHelp)
       .Option("--run", args->run, "Name of the run")
+      .Option("--view", args->view, kViewHelp)
       .Option("--state", args->state,
               "State directory on tmpfs or NVMe: checkpoint/ for the engines, and what the agent must remember")
       .Option("--engine", args->engines,

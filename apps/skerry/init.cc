@@ -3,6 +3,7 @@
 #include "open_board.h"
 #include "skerry/apply/settled_checkpoint.h"
 #include "terminal.h"
+#include "views.h"
 
 namespace skerry {
 namespace {
@@ -10,6 +11,7 @@ namespace {
 struct Arguments {
   std::string board, run, base;
   std::string hold = "copy", sign_key;
+  std::vector<std::string> views;
 };
 
 Status Run(const Arguments& args, const CommonOptions& common) {
@@ -17,6 +19,7 @@ Status Run(const Arguments& args, const CommonOptions& common) {
   const Stopwatch watch;
   SKERRY_ASSIGN(const RunId run, RunId::Parse(args.run));
   SKERRY_ASSIGN(const Checkpoint base, OpenSettledCheckpoint(args.base));
+  SKERRY_ASSIGN(const GivenViews views, GivenViews::Open(args.views));
   SKERRY_ASSIGN(std::shared_ptr<Store> store, OpenStore(args.board, /*create=*/true));
   SKERRY_ASSIGN(Board board, Board::Create(std::move(store)));
   SKERRY_TRY(TrustKeys(board, {}));
@@ -24,13 +27,18 @@ Status Run(const Arguments& args, const CommonOptions& common) {
   const BaseMode mode = args.hold == "link"        ? BaseMode::kLink
                         : args.hold == "reference" ? BaseMode::kReference
                                                    : BaseMode::kCopy;
-  SKERRY_ASSIGN(const InitReceipt receipt, InitRun(board, run, base, mode, common.threads, Clock::System(), *progress));
+  SKERRY_ASSIGN(const InitReceipt receipt,
+                InitRun(board, run, base, views.checkpoints(), mode, common.threads, Clock::System(), *progress));
   for (const std::string& warning : base.warnings()) PrintWarning(warning);
   if (const auto writes = board.writes(); writes && *writes != WriteSafety::kFull) {
     PrintWarning(fmt::format("conditional writes of this store are '{}': {} (`skerry probe` tells more)",
                              NameOf(*writes), WhatFollows(*writes)));
   }
   if (common.json) {
+    nlohmann::ordered_json of_views = nlohmann::ordered_json::object();
+    for (const auto& [view, one] : receipt.views) {
+      of_views[view] = {{"model_digest", one.model.Hex()}, {"layout_digest", one.layout.Hex()}, {"bytes", one.bytes}};
+    }
     PrintJson({{"board", args.board},
                {"run", run.str()},
                {"version", 0},
@@ -39,6 +47,7 @@ Status Run(const Arguments& args, const CommonOptions& common) {
                {"model_digest", receipt.model.Hex()},
                {"layout_digest", receipt.layout.Hex()},
                {"bytes", receipt.bytes},
+               {"views", std::move(of_views)},
                {"seconds", watch.Seconds()}});
     return {};
   }
@@ -49,6 +58,9 @@ Status Run(const Arguments& args, const CommonOptions& common) {
                                    mode == BaseMode::kReference ? "by reference"
                                    : args.hold == "link"        ? "hard-linked"
                                                                 : "copied")}});
+  for (const auto& [view, one] : receipt.views) {
+    PrintFacts({{"view " + view, fmt::format("{}, model {}", HumanBytes(one.bytes), one.model.Short())}});
+  }
   return {};
 }
 
@@ -62,11 +74,14 @@ void AddInit(CommandLine& program) {
       .Positional("BOARD", args->board, std::string(kBoardHelp) + "; a directory is made if missing")
       .Required("--run", args->run, "Name of the run")
       .Required("--base", args->base, "Checkpoint directory that the islands start from")
+      .Option("--view", args->views, kViewsHelp)
       .Choice("--hold", args->hold, {"copy", "link", "reference"},
               "How the board holds the base: its own copy; hard links (the files must never be written again); or only "
               "path and SHA-256 (readers must see the same path)")
       .Option("--sign-key", args->sign_key, kSignKeyHelp)
-      .Example("skerry init /mnt/board --run grpo-1 --base /ckpt/base");
+      .Example(
+          "skerry init /mnt/board --run grpo-1 --base /ckpt/base\n"
+          "  skerry init /mnt/board --run grpo-2 --base /ckpt/base --view fp8-block=/ckpt/base-fp8");
 }
 
 }  // namespace skerry

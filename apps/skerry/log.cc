@@ -3,12 +3,13 @@
 #include "commands.h"
 #include "open_board.h"
 #include "terminal.h"
+#include "views.h"
 
 namespace skerry {
 namespace {
 
 struct Arguments {
-  std::string board, run;
+  std::string board, run, view;
   std::vector<std::string> trust_keys;
   std::optional<uint64_t> limit = 50;
 };
@@ -32,7 +33,7 @@ void AddSigners(std::vector<std::vector<std::string>>& table, const std::vector<
 }
 
 Status Run(const Arguments& args, const CommonOptions& common) {
-  SKERRY_ASSIGN(const RunId run, RunId::Parse(args.run));
+  SKERRY_ASSIGN(const RunId run, RunOf(args.run, args.view));
   SKERRY_ASSIGN(const Board board, OpenBoard(args.board, args.trust_keys));
   SKERRY_ASSIGN(const HeadAt at, board.ReadHead(run));
   std::vector<Manifest> manifests;  // newest first
@@ -88,6 +89,7 @@ void AddLog(CommandLine& program) {
            [args](const CommonOptions& common) { return Run(*args, common); })
       .Positional("BOARD", args->board, kBoardHelp)
       .Required("--run", args->run, "Name of the run")
+      .Option("--view", args->view, kViewHelp)
       .Option("-n,--limit", args->limit, "At most so many (default 50)")
       .Option("--trust-key", args->trust_keys, kTrustKeyHelp)
       .Example("skerry log /mnt/board --run grpo-1 -n 10");

@@ -4,13 +4,14 @@
 #include "skerry/apply/settled_checkpoint.h"
 #include "skerry/publish/publisher.h"
 #include "terminal.h"
+#include "views.h"
 
 namespace skerry {
 namespace {
 
 struct Arguments {
   std::string board, run, checkpoint, state, level = "compact", sign_key, writer, attempt;
-  std::vector<std::string> trust_keys;
+  std::vector<std::string> trust_keys, views;
   std::optional<uint64_t> version, step, parts, anchor_tail, wait;
   bool allow_empty = false, take_over = false;
 };
@@ -38,6 +39,10 @@ std::string Wrong(const Arguments& args) {
   return "";
 }
 
+double DensityOf(const PublishReceipt& receipt) {
+  return receipt.elements == 0 ? 0 : static_cast<double>(receipt.changed) / static_cast<double>(receipt.elements);
+}
+
 Status Run(const Arguments& args, const CommonOptions& common) {
   const auto progress = MakeProgress(common);
   const Stopwatch watch;
@@ -47,6 +52,7 @@ Status Run(const Arguments& args, const CommonOptions& common) {
   SKERRY_TRY(TrustKeys(board, args.trust_keys));
   SKERRY_TRY(SignVersions(board, args.sign_key));
   SKERRY_ASSIGN(const Checkpoint checkpoint, OpenSettledCheckpoint(args.checkpoint));
+  SKERRY_ASSIGN(const GivenViews views, GivenViews::Open(args.views));
   PublishOptions options{.state_directory = args.state,
                          .allow_empty = args.allow_empty,
                          .take_over = args.take_over,
@@ -64,14 +70,13 @@ Status Run(const Arguments& args, const CommonOptions& common) {
     options.writer->attempt = args.attempt;
     options.writer->patience.limit = std::chrono::seconds(args.wait.value_or(600));
   }
-  auto published = Publish(board, run, checkpoint, options, Clock::System(), *progress);
+  auto published = Publish(board, run, checkpoint, views.checkpoints(), options, Clock::System(), *progress);
   if (!published && published.error().code == Code::kConflict) known.Forget();
   SKERRY_ASSIGN(const PublishReceipt receipt, std::move(published));
   for (const std::string& warning : checkpoint.warnings()) PrintWarning(warning);
   if (!receipt.warning.empty()) PrintWarning(receipt.warning);
 
-  const double density =
-      receipt.elements == 0 ? 0 : static_cast<double>(receipt.changed) / static_cast<double>(receipt.elements);
+  const double density = DensityOf(receipt);
   const double times_smaller = receipt.patch_bytes == 0 ? 0
                                                         : static_cast<double>(receipt.checkpoint_bytes) /
                                                               static_cast<double>(receipt.patch_bytes);
@@ -94,6 +99,7 @@ Status Run(const Arguments& args, const CommonOptions& common) {
                                    {"skip_bytes", receipt.skip_bytes},
                                    {"anchor_bytes", receipt.anchor_bytes},
                                    {"checkpoint_bytes", receipt.checkpoint_bytes},
+                                   {"views", nlohmann::ordered_json::object()},
                                    {"times_smaller", times_smaller},
                                    {"seconds",
                                     {{"snapshot", receipt.snapshot_seconds},
@@ -103,6 +109,12 @@ Status Run(const Arguments& args, const CommonOptions& common) {
                                      {"advance", receipt.advance_seconds},
                                      {"anchor", receipt.anchor_seconds},
                                      {"total", watch.Seconds()}}}};
+    for (const auto& [view, one] : receipt.views) {
+      json["views"][view] = {{"model_digest", one.model.Hex()}, {"elements", one.elements},
+                             {"changed", one.changed},          {"density", DensityOf(one)},
+                             {"patch_bytes", one.patch_bytes},  {"checkpoint_bytes", one.checkpoint_bytes},
+                             {"skip_bytes", one.skip_bytes},    {"anchor_bytes", one.anchor_bytes}};
+    }
     if (receipt.step) json["step"] = *receipt.step;
     if (receipt.changed > 0) json["bytes_per_changed"] = per_change;
     PrintJson(json);
@@ -128,6 +140,11 @@ Status Run(const Arguments& args, const CommonOptions& common) {
               {"time", fmt::format("snapshot {:.2f} s, diff {:.2f}, encode {:.2f}, publish {:.2f}, advance {:.2f}",
                                    receipt.snapshot_seconds, receipt.diff_seconds, receipt.encode_seconds,
                                    receipt.publish_seconds, receipt.advance_seconds)}});
+  for (const auto& [view, one] : receipt.views) {
+    also.emplace_back("view " + view,
+                      fmt::format("{}, {} of {} elements ({})", HumanBytes(one.patch_bytes), Grouped(one.changed),
+                                  Grouped(one.elements), Percent(DensityOf(one))));
+  }
   PrintFacts(also);
   return {};
 }
@@ -142,6 +159,7 @@ void AddPublish(CommandLine& program) {
       .Positional("BOARD", args->board, kBoardHelp)
       .Positional("CKPT", args->checkpoint, "Checkpoint directory, as the engines shall serve it")
       .Required("--run", args->run, "Name of the run")
+      .Option("--view", args->views, kViewsHelp)
       .Option("--step", args->step, "The trainer's step, kept as metadata")
       .Option("--version", args->version,
               "Publish as exactly this version; again with the same bytes is a no-op, with others a conflict")

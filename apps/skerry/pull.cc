@@ -3,12 +3,13 @@
 #include "skerry/apply/catch_up.h"
 #include "skerry/base/clock.h"
 #include "terminal.h"
+#include "views.h"
 
 namespace skerry {
 namespace {
 
 struct Arguments {
-  std::string board, run, output;
+  std::string board, run, view, output;
   std::vector<std::string> trust_keys;
   std::optional<uint64_t> version;
   std::optional<uint64_t> wait = 60, undo;
@@ -17,7 +18,7 @@ struct Arguments {
 Status Run(const Arguments& args, const CommonOptions& common) {
   const auto progress = MakeProgress(common);
   const Stopwatch watch;
-  SKERRY_ASSIGN(const RunId run, RunId::Parse(args.run));
+  SKERRY_ASSIGN(const RunId run, RunOf(args.run, args.view));
   SKERRY_ASSIGN(const Board board, OpenBoard(args.board, args.trust_keys));
   CatchUpOptions options{.threads = common.threads};
   options.patience.limit = std::chrono::seconds(args.wait.value_or(60));
@@ -68,6 +69,7 @@ void AddPull(CommandLine& program) {
            [args](const CommonOptions& common) { return Run(*args, common); })
       .Positional("BOARD", args->board, kBoardHelp)
       .Required("--run", args->run, "Name of the run")
+      .Option("--view", args->view, kViewHelp)
       .Required("-o,--output", args->output, "Checkpoint directory; made if missing, moved forward in place if there")
       .Option("--version", args->version, "Version (default: the head)")
       .Option("--wait", args->wait, "Seconds to wait for files that are announced but not visible yet (default 60)")

@@ -35,14 +35,20 @@ nlohmann::ordered_json NearestAnchor(const Manifest& manifest) {
 
 Status ShowBoard(const Arguments& args, const CommonOptions& common) {
   SKERRY_ASSIGN(const Board board, OpenBoard(args.board, args.trust_keys));
-  SKERRY_ASSIGN(const std::vector<RunId> runs, board.Runs());
+  SKERRY_ASSIGN(std::vector<RunId> runs, board.Runs());
   std::vector<RunStatus> rows;
   std::optional<Error> worst;
-  for (const RunId& run : runs) {
+  for (size_t i = 0; i < runs.size(); ++i) {
+    const RunId run = runs[i];
     RunStatus row{.name = run.str()};
     const auto at = board.ReadHead(run);
     if (at) {
       row.head = at->head;
+      // Its further views come after it, each in a row of its own.
+      for (size_t k = at->head.views.size(); k > 0; --k) {
+        SKERRY_ASSIGN(RunId view, run.View(at->head.views[k - 1].view));
+        runs.insert(runs.begin() + static_cast<std::ptrdiff_t>(i) + 1, std::move(view));
+      }
       auto manifest = board.ReadManifest(at->head, at->head.version);
       if (manifest) {
         row.manifest = *std::move(manifest);

@@ -5,7 +5,9 @@
 #include <nanobind/stl/vector.h>
 
 #include <chrono>
+#include <map>
 #include <optional>
+#include <string>
 
 #include "bindings.h"
 #include "checkpoint.h"
@@ -82,6 +84,9 @@ nb::object HeadOf(HeldBoard& held, const std::string& name) {
   dict["sequence"] = head.sequence;
   dict["publisher"] = head.publisher;
   dict["signed_by"] = found->checked ? SignerOf(*found->checked) : std::nullopt;
+  std::vector<std::string> views;
+  for (const skerry::ViewHead& view : head.views) views.push_back(view.view);
+  dict["views"] = views;
   return dict;
 }
 
@@ -132,19 +137,29 @@ skerry::BaseMode ModeOf(const std::string& mode) {
   Raise({Code::kInvalid, fmt::format("mode: \"{}\" is none of \"copy\", \"link\", \"reference\"", mode)});
 }
 
-nb::dict Init(HeldBoard& held, const std::string& name, const HeldCheckpoint& base, const std::string& mode,
-              int64_t threads, const nb::object& progress) {
+const skerry::Checkpoint& OnDisk(const HeldCheckpoint& base) {
+  if (base.source() == HeldCheckpoint::Source::kMemory) {
+    Raise({Code::kInvalid, "base: bytes in memory, but a checkpoint on disk is wanted"});
+  }
+  return base.checkpoint();
+}
+
+// `views`: a dict of names and checkpoints.
+nb::dict Init(HeldBoard& held, const std::string& name, const HeldCheckpoint& base, const nb::dict& views,
+              const std::string& mode, int64_t threads, const nb::object& progress) {
   const RunId run = RunOf(name);
   const skerry::BaseMode how = ModeOf(mode);
   const int count = ThreadsOf(threads);
-  if (base.source() == HeldCheckpoint::Source::kMemory) {
-    Raise({Code::kInvalid, "base: bytes in memory, but a checkpoint on disk is wanted"});
+  const skerry::Checkpoint& own = OnDisk(base);
+  std::map<std::string, const skerry::Checkpoint*, std::less<>> of_views;
+  for (const auto& [view, checkpoint] : views) {
+    of_views[nb::cast<std::string>(view)] = &OnDisk(nb::cast<const HeldCheckpoint&>(checkpoint));
   }
   std::optional<skerry::WriteSafety> writes;
   const auto receipt = Call(progress, [&](Progress& account) -> Result<skerry::InitReceipt> {
     SKERRY_ASSIGN(const Board board, held.Create());
     writes = board.writes();
-    return skerry::InitRun(board, run, base.checkpoint(), how, count, skerry::Clock::System(), account);
+    return skerry::InitRun(board, run, own, of_views, how, count, skerry::Clock::System(), account);
   });
   nb::dict dict;
   dict["run"] = run.str();
@@ -242,7 +257,7 @@ void BindBoard(nb::module_& m) {
       .def("runs", &Runs)
       .def("head", &HeadOf, "run"_a)
       .def("versions", &Versions, "run"_a, "limit"_a)
-      .def("init", &Init, "run"_a, "base"_a, "mode"_a, "threads"_a, "progress"_a.none())
+      .def("init", &Init, "run"_a, "base"_a, "views"_a, "mode"_a, "threads"_a, "progress"_a.none())
       .def("pull", &Pull, "run"_a, "out"_a, "version"_a.none(), "wait"_a, "undo"_a, "threads"_a, "progress"_a.none())
       .def("fork", &Fork, "run"_a, "from_run"_a, "version"_a.none())
       .def("gc", &Gc, "run"_a.none(), "keep"_a, "grace"_a, "dry_run"_a);

@@ -30,6 +30,9 @@ inline nanobind::dict ReceiptAsDict(const skerry::PublishReceipt& receipt) {
   seconds["advance"] = receipt.advance_seconds;
   seconds["anchor"] = receipt.anchor_seconds;
   out["seconds"] = seconds;
+  nanobind::dict views;
+  for (const auto& [view, of_view] : receipt.views) views[view.c_str()] = ReceiptAsDict(of_view);
+  out["views"] = views;
   return out;
 }
 

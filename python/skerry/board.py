@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
 
@@ -20,7 +20,8 @@ _A_RUN = "the name of a run"
 @dataclass(frozen=True)
 class Head:
     """Where a run is. `model`: digest, in hexadecimal; `time`: UTC, ISO 8601, for people; `epoch`: rises when another
-    publisher takes over; `sequence` counts the head's moves; `signed_by`: public key, None where none is trusted."""
+    publisher takes over; `sequence` counts the head's moves; `signed_by`: public key, None where none is trusted;
+    `views`: names of the run's further views, which are at this version too."""
 
     run: str
     version: int
@@ -30,6 +31,7 @@ class Head:
     sequence: int
     publisher: str
     signed_by: str | None
+    views: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -161,18 +163,21 @@ class Board:
         run: str,
         base: Checkpoint | str | os.PathLike[str],
         *,
+        views: Mapping[str, Checkpoint | str | os.PathLike[str]] | None = None,
         mode: str = "copy",
         threads: int = 0,
         progress: Report | None = None,
     ) -> InitReceipt:
-        """Starts a run: version 0 is the checkpoint `base`. Makes the board where there is none.
+        """Starts a run: version 0 is the checkpoint `base`, and in the run's further views, which it has from then on,
+        those of `views`, by their names. Makes the board where there is none.
 
         `mode`: "copy"; "link" (hard links: the base's files must never be written again); "reference" (only path and
         SHA-256: readers must see the same path). The same call again is a no-op; Conflict where the run has another
         base.
         """
         opened = native(base, "base")
-        return InitReceipt(**self._board().init(_run(run), opened, mode, threads, progress))
+        of_views = {name: native(checkpoint, f"views[{name!r}]") for name, checkpoint in (views or {}).items()}
+        return InitReceipt(**self._board().init(_run(run), opened, of_views, mode, threads, progress))
 
     def pull(
         self,

@@ -5,9 +5,10 @@ from __future__ import annotations
 import functools
 import logging
 import os
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from skerry import _core
 from skerry._sources import path_of, text_of
@@ -15,11 +16,14 @@ from skerry.board import Board
 from skerry.checkpoint import Checkpoint
 from skerry.errors import Invalid, NotFound
 from skerry.names import Names
-from skerry.receipt import Handle, Receipt
+from skerry.receipt import Handle, Receipt, ViewReceipt
+from skerry.view_weights import ViewCapture, views_of
 from skerry.weights import Weights, check, take
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+    from skerry.views import View
 
 _log = logging.getLogger("skerry")
 
@@ -42,6 +46,8 @@ class Publisher:
     - `on_conflict`: "raise" where another publisher has taken the run over since; "take-over": take it back, once, with
       the first version that is published here.
     - `frozen`, `ignore`, `rename`, `tied`: how the trainer's names become the checkpoint's (skerry/names.py).
+    - `views`: further views of the weights in which each version is published, by name ("fp8-block") or as
+      `skerry.views.View`: all those that the run began with. Engines follow "RUN/VIEW" (docs/views.md).
     - `group`: a torch.distributed process group whose ranks each publish their own part of sharded weights. Every rank
       makes a Publisher and calls the same methods.
     - `sign_key`, `trust_keys`: files of keys, docs/signing.md. `base_mode`: how the board holds the base: "copy",
@@ -71,6 +77,7 @@ class Publisher:
         ignore: str | Iterable[str] = (),
         rename: Callable[[str], str] | Mapping[str, str] | None = None,
         tied: Mapping[str, str] | None = None,
+        views: Iterable[str | View] = (),
         group: Any = None,
         sign_key: Path | None = None,
         trust_keys: Iterable[Path] = (),
@@ -93,15 +100,19 @@ class Publisher:
         keys = [path_of(key, "trust_keys") for key in trust_keys]
         sign_key = None if sign_key is None else path_of(sign_key, "sign_key")
         opened = (self._board, self._run, state, sign_key, keys)
+        self._views = views_of(views)
+        if self._views and (group is not None or base_mode == "reference"):
+            other = "group" if group is not None else "base_mode='reference'"
+            raise Invalid(f"views: {', '.join(self._views)} can't be published with {other}")
         self._group = group
         self._handle: Handle | None = None
         self._closed = False
 
         with Board(self._board, sign_key=sign_key, trust_keys=keys) as made:
-            begin = functools.partial(_head_or_base, made, self._run, base, base_mode)
+            begin = functools.partial(_head_or_base, made, self._run, base, base_mode, self._views)
             if group is None:
                 self._version = begin()
-                self._core, self._take, self._check = _core.Publisher(*opened), take, check
+                self._core, self._take, self._check = _core.Publisher(*opened, list(self._views)), take, check
             else:
                 from skerry import sharded
 
@@ -197,26 +208,36 @@ class Publisher:
             raise Invalid(f"the publisher of run {self._run} is closed")
         self.wait()
 
-    def _capture(self, weights: Any, step: int | None) -> tuple[Any, float]:
-        """What is to be published, and the seconds that it took to read it."""
+    def _capture(self, weights: Any, step: int | None) -> _Captured:
         if step is not None:
             _count("step", step)
         self._begin()
         began = time.monotonic()
         if _is_path(weights):
-            return os.fspath(weights), 0.0
+            if self._views:
+                raise Invalid(
+                    f"weights: a path, but views {', '.join(self._views)} are made of arrays (`skerry publish --view "
+                    "NAME=CKPT` takes checkpoints of all views)"
+                )
+            return _Captured(os.fspath(weights), {}, 0.0)
         capture = self._snapshot()
-        self._take(capture, Weights(weights), self._names)
-        return capture, time.monotonic() - began
+        if not self._views:
+            self._take(capture, Weights(weights), self._names)
+            return _Captured(capture, {}, time.monotonic() - began)
+        views = {name: ViewCapture(view, self._snapshot(name)) for name, view in self._views.items()}
+        take(capture, Weights(weights), self._names, list(views.values()))
+        return _Captured(capture, views, time.monotonic() - began)
 
-    def _snapshot(self) -> Any:
-        return self._core.capture(threads=self._threads, take_over=self._take_over)
+    def _snapshot(self, view: str | None = None) -> Any:
+        of_view = {} if view is None else {"view": view}
+        return self._core.capture(threads=self._threads, take_over=self._take_over, **of_view)
 
-    def _publish(self, captured: tuple[Any, float], step: int | None, allow_empty: bool) -> Receipt:
-        source, seconds = captured
+    def _publish(self, captured: _Captured, step: int | None, allow_empty: bool) -> Receipt:
         began = time.monotonic()
+        of_views = {"views": {name: one.native for name, one in captured.views.items()}} if captured.views else {}
         made = self._core.publish(
-            source,
+            captured.source,
+            **of_views,
             step=step,
             allow_empty=allow_empty,
             take_over=self._take_over,
@@ -225,16 +246,32 @@ class Publisher:
             anchor_tail=self._anchor_tail,
         )
         made["seconds"] = {
-            "capture": seconds,
+            "capture": captured.seconds,
             **made.get("seconds", {}),
-            "total": seconds + time.monotonic() - began,
+            "total": captured.seconds + time.monotonic() - began,
         }
+        made["views"] = {name: _of_view(name, one, captured.views) for name, one in made.get("views", {}).items()}
         receipt = Receipt(**{name: made[name] for name in Receipt.__dataclass_fields__ if name in made})
         self._version = receipt.version
         self._take_over = False
         if receipt.warning:
             _log.warning("run %s version %d: %s", self._run, receipt.version, receipt.warning)
         return receipt
+
+
+class _Captured(NamedTuple):
+    """What is to be published, and the seconds that it took to read it. `source`: a capture, or a path."""
+
+    source: Any
+    views: dict[str, ViewCapture]
+    seconds: float
+
+
+def _of_view(name: str, made: Mapping[str, Any], captures: Mapping[str, ViewCapture]) -> ViewReceipt:
+    fields = {key: made[key] for key in ViewReceipt.__dataclass_fields__ if key in made}
+    if name in captures:
+        fields.update(blocks=captures[name].blocks, rescaled=captures[name].rescaled)
+    return ViewReceipt(**fields)
 
 
 def _is_path(weights: Any) -> bool:
@@ -246,19 +283,26 @@ def _directory_of(base: Any) -> str | None:
     return str(base) if isinstance(base, (str, os.PathLike)) and os.path.isdir(base) else None
 
 
-def _head_or_base(board: Board, run: str, base: Any, mode: str) -> int:
+def _head_or_base(board: Board, run: str, base: Any, mode: str, views: Mapping[str, View]) -> int:
     """The version at which the run is, made from the base where there is none."""
     try:
         head = board.head(run)
     except NotFound:  # not even a board
         head = None
-    if head is not None:
-        return head.version
-    if base is None:
-        raise NotFound(f"run {run} is not on {board.url}: base= makes it, as its version 0")
-    board.init(run, base, mode=mode)
-    head = board.head(run)
-    return 0 if head is None else head.version
+    if head is None:
+        if base is None:
+            raise NotFound(f"run {run} is not on {board.url}: base= makes it, as its version 0")
+        with tempfile.TemporaryDirectory(prefix="skerry-views-") as folder:
+            of_views = {name: os.path.join(folder, name) for name in views}
+            for name, view in views.items():
+                view.write(base, of_views[name])
+            board.init(run, base, views=of_views, mode=mode)
+        head = board.head(run)
+    if head is None:
+        return 0
+    if head.views != list(views):
+        raise Invalid(f"views: {list(views)}, but run {run} has {head.views}: a version must come in all of them")
+    return head.version
 
 
 def _one_of(field: str, value: Any, allowed: tuple[str, ...]) -> str:

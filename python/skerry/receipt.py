@@ -12,6 +12,23 @@ _log = logging.getLogger("skerry")
 
 
 @dataclass(frozen=True)
+class ViewReceipt:
+    """The same version in a further view of the run. `blocks` have a scale each, which `rescaled` of them changed."""
+
+    model: str
+    elements: int
+    changed: int
+    patch_bytes: int
+    checkpoint_bytes: int
+    blocks: int = 0
+    rescaled: int = 0
+
+    @property
+    def density(self) -> float:
+        return self.changed / self.elements if self.elements else 0.0
+
+
+@dataclass(frozen=True)
 class Receipt:
     """Can be pickled."""
 
@@ -32,6 +49,8 @@ class Receipt:
     checkpoint_bytes: int
     seconds: Mapping[str, float] = field(default_factory=dict)
     """Of each stage: `capture` (in the caller's thread), `encode`, `publish`, …, and `total`."""
+    views: Mapping[str, ViewReceipt] = field(default_factory=dict)
+    """By name; the run's own view is this receipt itself."""
     warning: str = ""
     """Something that the next publish has to mend; the version itself is out."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from skerry.errors import Invalid
 from skerry.names import Matching, Names
 from skerry.pieces import contiguous_pieces
+from skerry.view_weights import host_tensor
 
 # Of a numpy array that is not contiguous, this many bytes are copied at a time.
 _PIECE_BYTES = 16 << 20
@@ -93,8 +94,16 @@ def check(capture: Capture, weights: Weights, names: Names) -> None:
     matching.finish()
 
 
-def take(capture: Capture, weights: Weights, names: Names) -> None:
-    """Takes all arrays. They may be overwritten when it returns.
+class Also(Protocol):
+    """Wants the arrays too (view_weights.py)."""
+
+    def take(self, name: str, tensor: Any) -> None: ...
+
+    def finish(self) -> None: ...
+
+
+def take(capture: Capture, weights: Weights, names: Names, also: Sequence[Also] = ()) -> None:
+    """Takes all arrays. They may be overwritten when it returns. `also` is told each of them, by the checkpoint's name.
 
     Raises NamesDiffer; where the arrays can be gone through twice, before one is read.
     """
@@ -106,12 +115,20 @@ def take(capture: Capture, weights: Weights, names: Names) -> None:
         for given in weights:
             form = _form(given)
             ordinals = matching.place(given.name, *form)
-            if ordinals:
-                reader.read(given, form[0], ordinals)
+            if not ordinals:
+                continue
+            array = reader.read(given, form[0], ordinals)
+            if also:
+                tensor = host_tensor(array)
+                for ordinal in ordinals:
+                    for one in also:
+                        one.take(capture.tensors[ordinal][0], tensor)
         reader.finish()
     finally:
         reader.close()
     matching.finish()
+    for one in also:
+        one.finish()
 
 
 def _form(given: Given) -> tuple[str, tuple[int, ...], Hashable | None]:
@@ -130,7 +147,9 @@ class _Reader:
         self._capture, self._ahead = capture, ahead
         self._torch: Any = None  # a TensorReader, once there is a tensor
 
-    def read(self, given: Given, dtype: str, ordinals: list[int]) -> None:
+    def read(self, given: Given, dtype: str, ordinals: list[int]) -> Any:
+        """Returns the array that was read."""
+
         def sink(first: int, array: np.ndarray) -> None:
             for ordinal in ordinals:
                 self._capture.take(ordinal, array, dtype, first)
@@ -138,13 +157,14 @@ class _Reader:
         if not is_torch("Tensor", given.array):
             for first, piece in _numpy_pieces(given.array):
                 sink(first, piece)
-            return
+            return given.array
         if self._torch is None:
             from skerry.torch import TensorReader
 
             self._torch = TensorReader()
         value = given.array if given.values is None else given.values()
         self._torch.read(given.name, value, sink, ahead=self._ahead)
+        return value
 
     def finish(self) -> None:
         if self._torch is not None:

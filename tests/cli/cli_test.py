@@ -161,9 +161,9 @@ DOCUMENTED = {
     "show": "patch format patch_bytes base_model target_model base_layout target_layout structural elements changed "
     "density blocks tensors_named methods side_files tensors",
     "verify": "checkpoint model_digest layout_digest tensors files bytes verified tensor_digests",
-    "init": "board run version created writes model_digest layout_digest bytes seconds",
+    "init": "board run version created writes model_digest layout_digest bytes views seconds",
     "publish": "run version published step model_digest elements changed tensors_changed density patch_bytes "
-    "bytes_per_changed parts skips skip_bytes anchor_bytes checkpoint_bytes times_smaller seconds",
+    "bytes_per_changed parts skips skip_bytes anchor_bytes checkpoint_bytes views times_smaller seconds",
     "pull": "run version from patches bytes_fetched changed model_digest healed seconds",
     "rollback": "run version from changed model_digest seconds",
     "log": "run signatures_checked versions",

@@ -83,7 +83,8 @@ def _pieces(tensor: torch.Tensor, most_bytes: int) -> Iterator[tuple[int, torch.
     return contiguous_pieces(tensor, most, torch.Tensor.is_contiguous, torch.Tensor.contiguous)
 
 
-def _host_array(piece: torch.Tensor) -> np.ndarray:
+def host_array(piece: torch.Tensor) -> np.ndarray:
+    """A contiguous tensor of the CPU as an array of the same memory: float32, or the bits as unsigned integers."""
     if piece.dtype is torch.float32:
         return piece.numpy()
     if piece.element_size() not in _BITS:
@@ -114,13 +115,13 @@ class TensorReader:
         ring = self._rings[tensor.device]
         if ring is not None:
             for first, piece in _pieces(tensor, ring.slot_bytes):
-                ring.push(piece, lambda host, first=first: sink(first, _host_array(host)))
+                ring.push(piece, lambda host, first=first: sink(first, host_array(host)))
             if not ahead:
                 ring.drain()
             return
         whole = tensor.device.type == "cpu" and tensor.is_contiguous()
         for first, piece in _pieces(tensor, tensor.nbytes or 1 if whole else _PIECE_BYTES):
-            sink(first, _host_array(piece.cpu()))
+            sink(first, host_array(piece.cpu()))
 
     def finish(self) -> None:
         """Reads what was left to be read."""

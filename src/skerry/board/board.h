@@ -92,7 +92,8 @@ class Board {
   Status PutRun(const RunInfo& info) const;
   Result<RunInfo> ReadRun(const RunId& run) const;
 
-  // kNotFound names the run and the runs that exist; kMismatch when the head there is of another run.
+  // Of a further view of a run: as its readers see it. kNotFound names the run and the runs that exist, or its views;
+  // kMismatch when the head there is of another run.
   Result<HeadAt> ReadHead(const RunId& run) const;
 
   // The manifest of a published version, checked to be of that run and version. kNotFound when the run is not at that
@@ -132,10 +133,12 @@ class Board {
   //   - no head yet: version 0, sequence 1, epoch >= 1
   //   - the owner's epoch and publisher: the version after the current one
   //   - a higher epoch (taking over): the version after the current one, or the current one unchanged
+  // It names the manifests of all further views (`views`), which are those that the run had from the first; so does
+  // `manifest`.
   // kInvalid when `next` breaks these rules; kConflict, naming who has the head, when somebody else was faster or owns
   // the epoch; kUnavailable when it can't be known whether the head moved.
   Result<Generation> MoveHead(const std::optional<SettledHead>& current, const Head& next,
-                              const StagedManifest& manifest) const;
+                              const StagedManifest& manifest, const std::vector<StagedManifest>& views = {}) const;
 
   // The document of an anchor, by which manifests name it.
   Result<AnchorRef> PutAnchor(const Anchor& anchor) const;

@@ -80,9 +80,45 @@ Status CheckIdentity(const Manifest& manifest, const RunId& run, Version version
 // Whether `manifest` is what `head` says of it.
 Status CheckHeadManifest(const Manifest& manifest, const Head& head) {
   SKERRY_TRY(CheckIdentity(manifest, head.run, head.version, head.manifest.key));
-  if (manifest.model == head.model) return {};
-  return Fail(Code::kMismatch, "run {} version {}: the head says model {}, its manifest {}", head.run, head.version,
-              head.model.Short(), manifest.model.Short());
+  if (manifest.model != head.model) {
+    return Fail(Code::kMismatch, "run {} version {}: the head says model {}, its manifest {}", head.run, head.version,
+                head.model.Short(), manifest.model.Short());
+  }
+  bool same_views = manifest.views.size() == head.views.size();
+  for (size_t i = 0; same_views && i < head.views.size(); ++i) {
+    same_views = manifest.views[i] == ViewManifest{head.views[i].view, head.views[i].manifest.sha256};
+  }
+  if (same_views) return {};
+  return Fail(Code::kMismatch, "run {} version {}: the head names {} views, its manifest {}, and they are not the same",
+              head.run, head.version, head.views.size(), manifest.views.size());
+}
+
+std::string NamesOf(const std::vector<ViewHead>& views) {
+  std::vector<std::string_view> names;
+  for (const ViewHead& view : views) names.push_back(view.view);
+  return names.empty() ? "no further views" : fmt::format("{}", fmt::join(names, ", "));
+}
+
+// A run keeps the views that it began with, and a head is at one version in all of them.
+Status CheckViews(const std::optional<SettledHead>& current, const Head& next,
+                  const std::vector<StagedManifest>& staged) {
+  if (next.run.IsView()) {
+    return Fail(Code::kInvalid, "{} is a view of run {}: the head is moved for all views at once", next.run,
+                next.run.Whole());
+  }
+  bool same = next.views.size() == staged.size();
+  for (size_t i = 0; same && i < staged.size(); ++i) {
+    SKERRY_ASSIGN(const Head of_view, next.OfView(next.views[i].view));
+    SKERRY_TRY(CheckHeadManifest(staged[i].manifest(), of_view));
+    same = of_view.manifest == staged[i].ref();
+  }
+  if (!same) {
+    return Fail(Code::kInvalid, "run {}: the head of version {} is to name {}, but other manifests are staged",
+                next.run, next.version, NamesOf(next.views));
+  }
+  if (!current || NamesOf(current->head().views) == NamesOf(next.views)) return {};
+  return Fail(Code::kInvalid, "run {} has {}: version {} can't have {}", next.run, NamesOf(current->head().views),
+              next.version, NamesOf(next.views));
 }
 
 }  // namespace
@@ -95,16 +131,17 @@ Result<HeadAt> Board::ReadHead(const RunId& run) const {
     if (runs) {
       for (const RunId& other : *runs) names.push_back(other.str());
     }
-    return Fail(Code::kNotFound, "no run {} in {}; {}", run, store_->Describe(),
+    return Fail(Code::kNotFound, "no run {} in {}; {}", run.Whole(), store_->Describe(),
                 names.empty() ? "it has no runs" : fmt::format("its runs: {}", fmt::join(names, ", ")));
   }
   SKERRY_TRY(object);
   Result<Head> head = ParseHead(object->bytes);
   if (!head) return Annotate(std::move(head).error(), HeadKey(run));
-  if (head->run != run) {
-    return Fail(Code::kMismatch, "{} is the head of run {}, not of {}", HeadKey(run), head->run, run);
+  if (head->run != run.Whole()) {
+    return Fail(Code::kMismatch, "{} is the head of run {}, not of {}", HeadKey(run), head->run, run.Whole());
   }
-  return HeadAt{*std::move(head), std::move(object->generation)};
+  SKERRY_ASSIGN(Head of_view, head->OfView(run.view()));
+  return HeadAt{std::move(of_view), std::move(object->generation)};
 }
 
 Result<Bytes> Board::ReadManifestBytes(const ManifestRef& manifest) const {
@@ -208,8 +245,9 @@ Status Board::MayTakeOver(const Head& now, const std::string& publisher) const {
 // published version whose alias is missing: no reader needs that until the head moves on, and whoever moves it settles
 // it first.
 Result<Generation> Board::MoveHead(const std::optional<SettledHead>& current, const Head& next,
-                                   const StagedManifest& staged) const {
+                                   const StagedManifest& staged, const std::vector<StagedManifest>& views) const {
   SKERRY_ASSIGN(const Bytes bytes, SerializeHead(next));
+  SKERRY_TRY(CheckViews(current, next, views));
   SKERRY_TRY(CheckSuccession(current, next, info_.writes));
   const Manifest& manifest = staged.manifest();
   SKERRY_TRY(CheckHeadManifest(manifest, next));

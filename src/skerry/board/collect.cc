@@ -178,7 +178,7 @@ Result<CollectReceipt> Collect(const Board& board, const CollectOptions& options
   std::map<RunId, Retention> decided = DecideRetention(stored, options.policy, now);
   CollectReceipt receipt;
   for (const auto& [id, run] : stored) {
-    if (options.run && id != *options.run) continue;
+    if (options.run && id != *options.run && id.Whole() != *options.run) continue;
     receipt.runs.push_back({.run = id, .retention = std::move(decided.at(id)), .keys = {}, .leases = {}});
     const Status collected = RunCollector(board, options, run, now, receipt.runs.back()).Run();
     if (!collected) return Annotate(collected.error(), fmt::format("gc of run {}", id));

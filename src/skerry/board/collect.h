@@ -18,7 +18,7 @@ struct CollectOptions {
   std::chrono::seconds grace{3600};                 // from condemning to removing
   std::chrono::seconds leftovers_after{24 * 3600};  // of the store: longer than the longest write of a living writer
   bool dry_run = false;                             // decide and explain only
-  std::optional<RunId> run;  // only this one; the others are read all the same, for what they forked
+  std::optional<RunId> run;  // only this one and its views; the others are read all the same, for what they forked
 };
 
 struct CollectedKey {

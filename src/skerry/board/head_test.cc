@@ -28,6 +28,48 @@ TEST(Head, ComesBackAsItWasWritten) {
   EXPECT_EQ(again.publisher, "publisher-a");
 }
 
+Head SampleOfViews() {
+  Head head = Sample();
+  for (const char* name : {"fp8-block", "nf4"}) {
+    const Digest manifest = Sha256::Of(name);
+    const RunId view = head.run.View(name).value();
+    head.views.push_back({.view = name,
+                          .manifest = {.key = StagedManifestKey(view, head.version, manifest), .sha256 = manifest},
+                          .model = Sha256::Of("model")});
+  }
+  return head;
+}
+
+TEST(Head, IsAtTheSameVersionInEachView) {
+  const Head sample = SampleOfViews();
+  const Head head = ParseHead(SerializeHead(sample).value()).value();
+  EXPECT_EQ(head, sample);
+  const Head view = head.OfView("nf4").value();
+  EXPECT_EQ(view.run, RunNamed("grpo-1/nf4"));
+  EXPECT_EQ(view.version, head.version);
+  EXPECT_EQ(view.nonce, head.nonce);
+  EXPECT_EQ(view.manifest.sha256, Sha256::Of("nf4"));
+  EXPECT_TRUE(view.views.empty());
+  EXPECT_EQ(head.OfView("").value(), head);
+  EXPECT_EQ(CodeOf(head.OfView("mxfp4")), "not_found");
+  EXPECT_EQ(MessageOf(head.OfView("mxfp4")), "run grpo-1 has no view 'mxfp4'; its views: fp8-block, nf4");
+}
+
+TEST(Head, RefusesViewsThatAreNoneOrTwiceThere) {
+  const json document = json::parse(AsText(SerializeHead(SampleOfViews()).value()));
+  for (const json& name : {json(""), json("a/b"), json(7), json("nf4"), json("zz"), json(nullptr)}) {
+    json wrong = document;
+    wrong["views"][0]["view"] = name;
+    EXPECT_EQ(CodeOf(Parse(wrong)), "corrupt") << name;
+  }
+  json of_view = document;
+  of_view["run"] = "grpo-1/fp8-block";
+  EXPECT_EQ(CodeOf(Parse(of_view)), "corrupt");
+  json many = document;
+  for (size_t i = 0; i < kMaxViews; ++i) many["views"].push_back(document["views"][0]);
+  EXPECT_EQ(CodeOf(Parse(many)), "corrupt");
+}
+
 TEST(Head, ThatIsEmptyOrZeroedOrGarbledIsCorruptAndNeverVersionZero) {
   const Bytes good = SerializeHead(Sample()).value();
   for (size_t size = 0; size < good.size(); ++size) {

@@ -108,10 +108,16 @@ Result<StoredRun> ReadRun(const Board& board, const RunId& id) {
 Result<StoredBoard> TakeInventory(const Board& board) {
   StoredBoard stored;
   SKERRY_ASSIGN(const std::vector<RunId> runs, board.Runs());
-  for (const RunId& id : runs) {
-    Result<StoredRun> run = ReadRun(board, id);
-    if (!run) return Annotate(std::move(run).error(), fmt::format("gc must know all of run {}", id));
-    stored.emplace(id, *std::move(run));
+  for (const RunId& whole : runs) {
+    std::vector<RunId> ids = {whole};
+    for (size_t i = 0; i < ids.size(); ++i) {
+      Result<StoredRun> run = ReadRun(board, ids[i]);
+      if (!run) return Annotate(std::move(run).error(), fmt::format("gc must know all of run {}", ids[i]));
+      for (const ViewHead& view : run->head.views) {
+        SKERRY_ASSIGN(ids.emplace_back(), whole.View(view.view));
+      }
+      stored.emplace(ids[i], *std::move(run));
+    }
   }
   return stored;
 }

@@ -37,9 +37,11 @@ const char* FlawOf(std::string_view path, bool hidden_allowed) {
 std::string BoardKey() { return "board.json"; }
 std::string ProbePrefix(std::string_view token) { return fmt::format("probe/{}/", token); }
 std::string RunsPrefix() { return "runs/"; }
-std::string RunPrefix(const RunId& run) { return fmt::format("runs/{}/", run); }
+std::string RunPrefix(const RunId& run) {
+  return run.IsView() ? fmt::format("runs/{}/views/{}/", run.whole_name(), run.view()) : fmt::format("runs/{}/", run);
+}
 std::string RunKey(const RunId& run) { return RunPrefix(run) + "run.json"; }
-std::string HeadKey(const RunId& run) { return RunPrefix(run) + "head"; }
+std::string HeadKey(const RunId& run) { return RunPrefix(run.Whole()) + "head"; }
 
 std::string LayoutKey(const RunId& run, const Digest& layout) {
   return fmt::format("{}layouts/{}.json.zst", RunPrefix(run), layout.Hex());

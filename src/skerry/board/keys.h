@@ -21,9 +21,12 @@ std::string BoardKey();
 std::string ProbePrefix(std::string_view token);
 // runs/
 std::string RunsPrefix();
+// runs/<run>/, or runs/<run>/views/<view>/: everything of a run, or of a further view of one. Below, "runs/<run>/"
+// stands for either, but for the head.
+std::string RunPrefix(const RunId& run);
 // runs/<run>/run.json
 std::string RunKey(const RunId& run);
-// runs/<run>/head: the only mutable object
+// runs/<run>/head: the only mutable object, of all views of a run
 std::string HeadKey(const RunId& run);
 // runs/<run>/layouts/<digest>.json.zst
 std::string LayoutKey(const RunId& run, const Digest& layout);
@@ -52,8 +55,6 @@ std::string AnchorPartKey(const RunId& run, Version version, int part, const Dig
 // anchor left never stands in the way; kInvalid when such a key is not valid (a hidden file)
 Result<std::string> AnchorFileKey(const RunId& run, Version version, const Digest& content, std::string_view path);
 
-// runs/<run>/: everything of a run
-std::string RunPrefix(const RunId& run);
 // runs/<run>/leases/
 std::string LeasePrefix(const RunId& run);
 // runs/<run>/leases/<reader>.json

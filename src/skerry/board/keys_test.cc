@@ -25,6 +25,14 @@ TEST(Keys, AreThoseOfTheProtocol) {
             "runs/grpo-1/anchors/000000040/ba7816bf8f01cfea/sub/model.safetensors");
 }
 
+TEST(Keys, OfAViewAreBelowItsRunWhoseHeadItShares) {
+  const RunId view = RunNamed("grpo-1/fp8-block");
+  EXPECT_EQ(HeadKey(view), "runs/grpo-1/head");
+  EXPECT_EQ(RunKey(view), "runs/grpo-1/views/fp8-block/run.json");
+  EXPECT_EQ(ManifestKey(view, Version(7)), "runs/grpo-1/views/fp8-block/versions/000000007/manifest.json");
+  EXPECT_EQ(AnchorPrefix(view, Version(7)), "runs/grpo-1/views/fp8-block/anchors/000000007/");
+}
+
 TEST(Keys, OfAnAnchorCannotLeaveItsFolder) {
   for (const char* path : {"", "/x", "../x", "a/../../../head", ".hidden", "a//b"}) {
     EXPECT_EQ(CodeOf(AnchorFileKey(RunNamed("r"), Version(1), Digest(), path)), "invalid") << path;

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "skerry/board/head.h"
 #include "skerry/board/json_fields.h"
 #include "skerry/board/references_json.h"
 
@@ -52,6 +53,9 @@ json ToJson(const Manifest& manifest) {
   }
   for (const Edge& edge : manifest.edges) out["edges"].push_back(ToJson(edge));
   for (const AnchorRef& anchor : manifest.anchors) out["anchors"].push_back(ToJson(anchor));
+  for (const ViewManifest& view : manifest.views) {
+    out["views"].push_back({{"view", view.view}, {"manifest", view.manifest.Hex()}});
+  }
   return out;
 }
 
@@ -92,6 +96,15 @@ std::vector<AnchorRef> ReadAnchors(JsonFields& manifest, Version version) {
         {.version = at, .bytes = fields.Unsigned("bytes"), .object = ReadObjectRef(fields.Object("object"))});
   }
   return anchors;
+}
+
+std::vector<ViewManifest> ReadViews(JsonFields& manifest, const RunId& run) {
+  std::vector<ViewManifest> views;
+  for (JsonFields& fields : manifest.Objects("views", kMaxViews)) {
+    views.push_back({.view = ReadViewName(fields, run, views.empty() ? "" : views.back().view),
+                     .manifest = fields.Sha256("manifest")});
+  }
+  return views;
 }
 
 ManifestStats ReadStats(JsonFields fields) {
@@ -174,6 +187,7 @@ Result<Manifest> ParseManifest(ByteSpan bytes) {
   manifest.anchors = ReadAnchors(fields, manifest.version);
   if (fields.Has("fork")) manifest.fork = ReadForkPoint(fields.Object("fork"));
   manifest.stats = ReadStats(fields.Object("stats"));
+  if (fields.Has("views")) manifest.views = ReadViews(fields, manifest.run);
   if (fields.Has("signature")) manifest.signature = ReadSignature(fields.Object("signature"));
   CheckMeaning(fields, manifest);
   SKERRY_TRY(fields.status());

@@ -49,6 +49,13 @@ struct ManifestStats {
   bool operator==(const ManifestStats&) const = default;
 };
 
+// The same version in a further view of the run, by the SHA-256 of its manifest.
+struct ViewManifest {
+  std::string view;
+  Digest manifest;
+  bool operator==(const ViewManifest&) const = default;
+};
+
 // Who vouches for a manifest (manifest_signature.h). Reading one checks its form only.
 struct ManifestSignature {
   PublicKey key;
@@ -74,6 +81,7 @@ struct Manifest {
   ManifestStats stats;
   // Names of what a reader must understand to read this version right. Defined is kBoxesFeature.
   std::vector<std::string> features;
+  std::vector<ViewManifest> views = {};  // sorted by name; of a run's own manifests only
   std::optional<ManifestSignature> signature = {};
 
   bool operator==(const Manifest&) const = default;

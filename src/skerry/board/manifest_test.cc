@@ -140,6 +140,8 @@ TEST(Manifest, RefusesEveryWrongValueByItsName) {
       {"/stats/changed", 1e30, "manifest.stats.changed is"},
       {"/features", "none", "manifest.features is"},
       {"/features", {1}, "manifest.features[0] is not"},
+      {"/views", {{{"view", "a/b"}, {"manifest", std::string(64, 'a')}}}, "manifest.views[0].view is 'a/b'"},
+      {"/views", {{{"view", "nf4"}}}, "manifest.views[0].manifest is missing"},
   };
   for (const Damage& damage : damages) {
     json document = Document(Full());

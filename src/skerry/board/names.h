@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <compare>
 #include <cstdint>
 #include <functional>
@@ -39,16 +40,28 @@ class Version {
   uint64_t number_ = 0;
 };
 
-// The name of a run: 1-64 of [A-Za-z0-9._-], not beginning with '.'. A default-constructed RunId names no run; nothing
-// that has one can be serialized.
+// The name of a run, or of a further view of one, which has versions, patches and anchors of its own: "grpo-1" or
+// "grpo-1/fp8-block". Both parts are 1-64 of [A-Za-z0-9._-], not beginning with '.'. A default-constructed RunId names
+// no run; nothing that has one can be serialized.
 class RunId {
  public:
-  static constexpr size_t kMaxSize = 64;
+  static constexpr size_t kMaxPartSize = 64;
+  static constexpr size_t kMaxSize = 2 * kMaxPartSize + 1;
 
   RunId() = default;
   static Result<RunId> Parse(std::string_view text);
+  // The view of this run, whatever view of it this is; no name: the run's own.
+  Result<RunId> View(std::string_view view) const;
 
   const std::string& str() const { return name_; }
+  bool IsView() const { return name_.find('/') != std::string::npos; }
+  // Without the view.
+  RunId Whole() const { return RunId(whole_name()); }
+  std::string_view whole_name() const { return std::string_view(name_).substr(0, name_.find('/')); }
+  // Empty for the run's own.
+  std::string_view view() const {
+    return std::string_view(name_).substr(std::min(whole_name().size() + 1, name_.size()));
+  }
   auto operator<=>(const RunId&) const = default;
 
  private:

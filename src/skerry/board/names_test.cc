@@ -35,11 +35,29 @@ TEST(RunId, TakesPlainNames) {
 }
 
 TEST(RunId, RefusesNamesThatCouldBePathsOrHidden) {
-  for (const char* text : {"", ".", "..", ".hidden", "a/b", "a b", "ä", "a\\b", "a\n", "a%2Fb"}) {
+  for (const char* text :
+       {"", ".", "..", ".hidden", "a/", "/b", "a/b/c", "a/.b", "a/..", "a//b", "a b", "ä", "a\\b", "a\n", "a%2Fb"}) {
     EXPECT_FALSE(RunId::Parse(text).has_value()) << text;
   }
   EXPECT_FALSE(RunId::Parse(std::string(65, 'r')).has_value());
   EXPECT_FALSE(RunId::Parse(std::string_view("a\0b", 3)).has_value());
+}
+
+TEST(RunId, MayNameAViewOfARun) {
+  const RunId run = RunId::Parse("grpo-1").value();
+  const RunId view = RunId::Parse("grpo-1/fp8-block").value();
+  EXPECT_FALSE(run.IsView());
+  EXPECT_EQ(run.view(), "");
+  EXPECT_EQ(run.Whole(), run);
+  EXPECT_TRUE(view.IsView());
+  EXPECT_EQ(view.view(), "fp8-block");
+  EXPECT_EQ(view.Whole(), run);
+  EXPECT_EQ(run.View("fp8-block").value(), view);
+  EXPECT_EQ(view.View("nf4").value().str(), "grpo-1/nf4");
+  EXPECT_EQ(view.View("").value(), run);
+  for (const char* name : {"a/b", ".a", "..", "a b"}) EXPECT_FALSE(run.View(name).has_value()) << name;
+  EXPECT_TRUE(RunId::Parse(fmt::format("{0:r<64}/{0:v<64}", "")).has_value());
+  EXPECT_FALSE(RunId::Parse(fmt::format("r/{:v<65}", "")).has_value());
 }
 
 TEST(RandomToken, IsThirtyTwoFreshHexadecimalDigits) {

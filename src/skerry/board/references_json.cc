@@ -125,4 +125,17 @@ std::string ReadCheckpointPath(JsonFields& fields, std::set<std::string>& seen) 
   return path;
 }
 
+std::string ReadViewName(JsonFields& fields, const RunId& run, const std::string& before) {
+  std::string view = fields.Text("view", RunId::kMaxPartSize);
+  if (const Result<RunId> id = run.View(view); !id || !id->IsView() || run.IsView()) {
+    fields.Refuse(Code::kCorrupt, fmt::format("{}.view is '{}', but must be the name of a view{}", fields.where(), view,
+                                              run.IsView() ? fmt::format(" ({} is one itself)", run) : ""));
+  }
+  if (view <= before) {
+    fields.Refuse(Code::kCorrupt, fmt::format("{}.view is '{}' after '{}': views are sorted by name, each there once",
+                                              fields.where(), view, before));
+  }
+  return view;
+}
+
 }  // namespace skerry

@@ -23,6 +23,9 @@ ForkPoint ReadForkPoint(JsonFields fields);
 // The field "path": a path in the checkpoint that is not in `seen`, where it is added.
 std::string ReadCheckpointPath(JsonFields& fields, std::set<std::string>& seen);
 
+// The field "view": the name of a further view of `run`. Views are sorted by name; `before` is the one before, if any.
+std::string ReadViewName(JsonFields& fields, const RunId& run, const std::string& before);
+
 }  // namespace skerry
 
 #endif  // SKERRY_BOARD_REFERENCES_JSON_H_

@@ -6,6 +6,7 @@
 
 #include "skerry/base/clock.h"
 #include "skerry/base/log.h"
+#include "skerry/proxy/stamped_run.h"
 
 namespace skerry {
 
@@ -38,7 +39,7 @@ void AccessLog::Write(const AccessLogEntry& entry) {
                {"trace", text(entry.trace)},
                {"ended", text(entry.ended)}};
   if (entry.start) {
-    line["run"] = entry.start->run;
+    line["run"] = StampedRun(entry.start->run);
     if (entry.start->version) line["start"] = entry.start->version->number();
   }
   if (entry.end) line["end"] = entry.end->number();

@@ -8,6 +8,7 @@
 
 #include "skerry/proxy/passed_headers.h"
 #include "skerry/proxy/spans.h"
+#include "skerry/proxy/stamped_run.h"
 
 namespace skerry {
 namespace {
@@ -64,7 +65,7 @@ void AnswerToClient::WriteHead(std::optional<uint64_t> length, std::string_view 
   if (framing_ == Framing::kChunked) out += "Transfer-Encoding: chunked\r\n";
   if (framing_ == Framing::kUntilClose || !client_.keep) out += "Connection: close\r\n";
   out += "Skerry-Run: ";
-  out += start_.run;
+  out += StampedRun(start_.run);
   if (start_.version) {
     out += "\r\nSkerry-Version-Start: ";
     AppendNumber(start_.version->number(), out);

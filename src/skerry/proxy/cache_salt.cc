@@ -7,6 +7,7 @@
 #include "skerry/base/hash.h"
 #include "skerry/proxy/json_members.h"
 #include "skerry/proxy/json_scan.h"
+#include "skerry/proxy/stamped_run.h"
 
 namespace skerry {
 namespace {
@@ -56,7 +57,7 @@ std::string Salted(std::string_view value, std::string_view label) {
 }  // namespace
 
 std::string CacheLabel(std::string_view run, Version version, std::string_view stay) {
-  return fmt::format("{}:{}:{}", run, version, stay);
+  return fmt::format("{}:{}:{}", StampedRun(run), version, stay);
 }
 
 std::string WithCacheSalt(std::string_view body, SaltMember member, std::string_view label) {

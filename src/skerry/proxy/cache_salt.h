@@ -15,8 +15,8 @@ inline constexpr size_t kLongestCacheSalt = 128;
 
 // "grpo-1:7:3f2a91bc". `stay` is another one for each time that an engine came to the version: a request that ran on
 // through a switch leaves blocks of newer weights in the older version's namespace, which nobody may find who comes
-// back to it. Neither a run's name nor a stay has a ':', so that no two of these, with or without a caller's own behind
-// it, are the same.
+// back to it, and tells views of the run apart, which are left out. Neither a run's name nor a stay has a ':', so that
+// no two of these, with or without a caller's own behind it, are the same.
 std::string CacheLabel(std::string_view run, Version version, std::string_view stay);
 
 // The body of a request with `label` (CacheLabel) as its salt, or it, ':' and the caller's own; a caller's null or

@@ -50,7 +50,7 @@ TEST(CacheSalt, LeavesAloneWhatTheEngineRefuses) {
 }
 
 TEST(CacheSalt, IsNeverLongerThanTheEngineTakes) {
-  const std::string label = CacheLabel(std::string(RunId::kMaxSize, 'r'), Version(Version::kMax), "0123abcd");
+  const std::string label = CacheLabel(std::string(RunId::kMaxPartSize, 'r'), Version(Version::kMax), "0123abcd");
   const auto salt_of = [&](const std::string& own) {
     const std::string body = nlohmann::json{{"cache_salt", own}}.dump(-1, ' ', own.size() % 2 == 0);
     return nlohmann::json::parse(WithCacheSalt(body, SaltMember::kCacheSalt, label))["cache_salt"].get<std::string>();
@@ -68,7 +68,7 @@ TEST(CacheSalt, IsNeverLongerThanTheEngineTakes) {
 }
 
 TEST(CacheSalt, HasNoCharacterThatVllmRefuses) {
-  EXPECT_EQ(CacheLabel("a.B_9-c", Version(12), "0123abcd").find_first_of(std::string_view("@/\\\0", 4)),
+  EXPECT_EQ(CacheLabel("a.B_9-c/fp8", Version(12), "0123abcd").find_first_of(std::string_view("@/\\\0", 4)),
             std::string::npos);
 }
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "skerry/proxy/json_scan.h"
+#include "skerry/proxy/stamped_run.h"
 
 namespace skerry {
 namespace {
@@ -149,7 +150,7 @@ void EventStamper::Finish(std::optional<Version> end, std::string& out) {
 }
 
 std::string EventStamper::Summary(std::optional<Version> end) const {
-  nlohmann::ordered_json summary = {{"run", run_}, {"weight_version_start", start_.number()}};
+  nlohmann::ordered_json summary = {{"run", StampedRun(run_)}, {"weight_version_start", start_.number()}};
   summary["weight_version_end"] = end ? nlohmann::ordered_json(end->number()) : nlohmann::ordered_json();
   nlohmann::ordered_json& events = summary["events"] = nlohmann::ordered_json::object();
   for (const auto& [version, count] : counts_) events[version ? version->ToString() : "null"] = count;

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <random>
 #include <string>
+#include "skerry/proxy/stamped_run.h"
 
 namespace skerry {
 namespace {
@@ -42,7 +43,7 @@ ServerResponse NotReadyAnswer(const Admission::Refused& refused, const VersionCo
   return Answer(409,
                 {{"type", "WeightVersionNotReady"},
                  {"message", message},
-                 {"run", applied ? Json(applied->run) : Json()},
+                 {"run", applied ? Json(StampedRun(applied->run)) : Json()},
                  {"applied", applied && applied->version ? Json(applied->version->number()) : Json()},
                  {"wanted", wanted.number()},
                  {"constraint", kind}},

@@ -34,6 +34,14 @@ Status Describe(const Board& board, const RunId& run, const ForkPoint& origin, c
                        .layout = layout});
 }
 
+// A crash may have left a fork, or a view of one, without its run.json.
+Status DescribeWhereMissing(const Board& board, const Head& head) {
+  const Result<RunInfo> info = board.ReadRun(head.run);
+  if (info || info.error().code != Code::kNotFound) return {};
+  SKERRY_ASSIGN(const Manifest first, board.ReadManifest(head, Version(0)));
+  return Describe(board, head.run, *first.fork, first.layout);
+}
+
 // The run is there: is it the one that was asked for?
 Result<ForkReceipt> CheckExisting(const Board& board, const HeadAt& at, const RunId& from,
                                   std::optional<Version> version) {
@@ -44,9 +52,10 @@ Result<ForkReceipt> CheckExisting(const Board& board, const HeadAt& at, const Ru
                 at.head.run, origin->version, origin->run, version ? version->ToString() : "the head", from);
   }
   SKERRY_ASSIGN(const Manifest start, board.ReadManifest(origin->run, origin->version, origin->manifest));
-  const Result<RunInfo> info = board.ReadRun(at.head.run);
-  if (!info && info.error().code == Code::kNotFound) {
-    SKERRY_TRY(Describe(board, at.head.run, *origin, start.layout));
+  SKERRY_TRY(DescribeWhereMissing(board, at.head));
+  for (const ViewHead& view : at.head.views) {
+    SKERRY_ASSIGN(const Head of_view, at.head.OfView(view.view));
+    SKERRY_TRY(DescribeWhereMissing(board, of_view));
   }
   return ForkReceipt{.origin = *origin, .model = start.model, .layout = start.layout};
 }
@@ -81,28 +90,52 @@ Result<Manifest> FirstManifest(const Board& board, const RunId& run, const ForkP
   return manifest;
 }
 
+// Version `version` of the run or view that `at` is the head of.
+Result<ForkPoint> OriginAt(const Board& board, const HeadAt& at, Version version) {
+  const RunId& from = at.head.run;
+  ForkPoint origin{.run = from, .version = version, .manifest = {}};
+  const Result<Route> way = PlanRoute(board, at.head, version, std::nullopt);
+  if (!way) return Annotate(way.error(), fmt::format("version {} of run {}", version, from));
+  SKERRY_ASSIGN(origin.manifest, ManifestDigest(board, at.head, version));
+  SKERRY_TRY(RefuseCondemned(board, origin));
+  return origin;
+}
+
 }  // namespace
 
 Result<ForkReceipt> ForkRun(const Board& board, const RunId& run, const RunId& from, std::optional<Version> version,
                             const Clock& clock) {
-  if (run == from) return Fail(Code::kInvalid, "run {} can't be a fork of itself: give the new run another name", run);
+  if (run == from.Whole()) {
+    return Fail(Code::kInvalid, "run {} can't be a fork of itself: give the new run another name", run);
+  }
+  if (run.IsView())
+    return Fail(Code::kInvalid, "{} is a view: a fork is a run, with the views of the one it is from", run);
   const Result<HeadAt> existing = board.ReadHead(run);
   if (existing) return CheckExisting(board, *existing, from, version);
   if (existing.error().code != Code::kNotFound) return tl::unexpected<Error>(existing.error());
 
   SKERRY_ASSIGN(const HeadAt at, board.ReadHead(from));
-  ForkPoint origin{.run = from, .version = version.value_or(at.head.version), .manifest = {}};
-  const Result<Route> way = PlanRoute(board, at.head, origin.version, std::nullopt);
-  if (!way) return Annotate(way.error(), fmt::format("version {} of run {}", origin.version, from));
-  SKERRY_ASSIGN(origin.manifest, ManifestDigest(board, at.head, origin.version));
-  SKERRY_TRY(RefuseCondemned(board, origin));
-
+  std::vector<StagedManifest> views;
+  for (const ViewHead& view : at.head.views) {
+    SKERRY_ASSIGN(Head of_view, at.head.OfView(view.view));
+    SKERRY_ASSIGN(const RunId id, run.View(view.view));
+    SKERRY_ASSIGN(const ForkPoint origin,
+                  OriginAt(board, {std::move(of_view), at.generation}, version.value_or(at.head.version)));
+    SKERRY_ASSIGN(Manifest manifest, FirstManifest(board, id, origin, clock));
+    SKERRY_ASSIGN(StagedManifest staged, board.StageManifest(std::move(manifest)));
+    views.push_back(std::move(staged));
+  }
+  SKERRY_ASSIGN(const ForkPoint origin, OriginAt(board, at, version.value_or(at.head.version)));
   SKERRY_ASSIGN(Manifest manifest, FirstManifest(board, run, origin, clock));
+  manifest.views = ManifestsOfViews(views);
   SKERRY_ASSIGN(const StagedManifest staged, board.StageManifest(std::move(manifest)));
   SKERRY_TRY(Failpoint("fork.manifest_stored"));
-  SKERRY_ASSIGN(HeadAt head, CreateHead(board, staged, clock));
+  SKERRY_ASSIGN(const HeadAt head, CreateHead(board, staged, views, clock));
   SKERRY_TRY(Failpoint("fork.head_stored"));
-  SKERRY_TRY(board.Settle(std::move(head), &staged.manifest()));
+  SKERRY_TRY(SettleAll(board, head, staged, views));
+  for (const StagedManifest& view : views) {
+    SKERRY_TRY(Describe(board, view.manifest().run, *view.manifest().fork, view.manifest().layout));
+  }
   SKERRY_TRY(Describe(board, run, origin, staged.manifest().layout));
   return ForkReceipt{
       .origin = origin, .model = staged.manifest().model, .layout = staged.manifest().layout, .created = true};

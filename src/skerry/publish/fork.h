@@ -17,7 +17,8 @@ struct ForkReceipt {
 
 // Makes `run`, whose version 0 is `version` (default: the head's) of run `from`. No weights are copied: readers find
 // the way to version 0 through `from`, of which gc keeps what they need. Layout and tensor digests, which are small,
-// are copied.
+// are copied. It has the further views of `from`, which may also be a single view: then it has only that one, as its
+// own.
 //   1. layout, tensor digests      crash: objects that nobody names
 //   2. manifest, staged            crash: the same
 //   3. head, created               crash: the run is there

@@ -18,7 +18,15 @@ constexpr uint64_t kFirstGuess = 128;
 
 }  // namespace
 
-// Whether the asked number is taken: by these bytes (nothing to do) or by others (an error).
+Status Publication::Begin(bool look) {
+  SKERRY_TRY(release_.Begin(look, options_.take_over));
+  const Head& head = release_.head();
+  version_ = release_.next();
+  if (!options_.version || *options_.version <= version_) return {};
+  return Fail(Code::kInvalid, "run {} is at version {}: the next one is {}, not {}", run_, head.version, version_,
+              *options_.version);
+}
+
 Result<bool> Publication::TakenAlready() {
   const Head& head = release_.head();
   if (!options_.version || *options_.version > head.version) return false;
@@ -96,7 +104,7 @@ Result<EncodedPart> Publication::Encode(const std::vector<size_t>& tensors, int 
 // Each part is stored while it is proved and the next is made. What says nothing is not stored, unless the version is
 // wanted and has nothing else.
 Result<std::vector<EncodedPart>> Publication::EncodeParts(TaskQueue& uploads) {
-  const bool wanted_anyway = options_.allow_empty || options_.version.has_value() || files_changed_;
+  const bool wanted_anyway = wanted_ || files_changed_;
   const std::vector<std::vector<size_t>> groups = GroupTensors(target_.layout(), PartsToMake());
   std::vector<EncodedPart> parts;
   bool stored = false;
@@ -162,7 +170,7 @@ Status Publication::EncodeAndStore() {
   const double elapsed = watch.Lap();
   receipt_.diff_seconds = worked > 0 ? elapsed * encoded_.compare_seconds / worked : elapsed;
   receipt_.encode_seconds = elapsed - receipt_.diff_seconds;
-  receipt_.published = encoded_.changed > 0 || files_changed_ || options_.allow_empty || options_.version || exchange_;
+  receipt_.published = encoded_.changed > 0 || files_changed_ || wanted_ || exchange_;
   SKERRY_TRY(Failpoint("publish.encoded"));
   if (!receipt_.published) return uploads.Finish();
 
@@ -179,25 +187,29 @@ Status Publication::EncodeAndStore() {
   return {};
 }
 
-Result<StagedManifest> Publication::Stage() {
+Status Publication::Stage(const std::vector<StagedManifest>& views) {
   const Layout& layout = target_.layout();
-  return release_.Stage({.step = options_.step,
-                         .layout = layout.digest(),
-                         .model = encoded_.target_model,
-                         .tensor_digests = digests_,
-                         .side_files = side_files_,
-                         .parts = encoded_.parts,
-                         .skips = skip_edges_,
-                         .features = {},
-                         .stats = {.elements = layout.total_units(),
-                                   .changed = encoded_.changed,
-                                   .tensors_changed = encoded_.tensors_changed,
-                                   .checkpoint_bytes = layout.total_bytes(),
-                                   .patch_bytes = encoded_.patch_bytes}});
+  Stopwatch watch;
+  SKERRY_ASSIGN(staged_, release_.Stage({.step = options_.step,
+                                         .layout = layout.digest(),
+                                         .model = encoded_.target_model,
+                                         .tensor_digests = digests_,
+                                         .side_files = side_files_,
+                                         .parts = encoded_.parts,
+                                         .skips = skip_edges_,
+                                         .features = {},
+                                         .stats = {.elements = layout.total_units(),
+                                                   .changed = encoded_.changed,
+                                                   .tensors_changed = encoded_.tensors_changed,
+                                                   .checkpoint_bytes = layout.total_bytes(),
+                                                   .patch_bytes = encoded_.patch_bytes},
+                                         .views = ManifestsOfViews(views)}));
+  receipt_.publish_seconds += watch.Lap();
+  return {};
 }
 
-// The version is out; what is left can be done again from the board.
-Status Publication::Follow(const StagedManifest& staged) {
+// What is left can be done again from the board.
+Status Publication::AdvanceSnapshot() {
   const bool same_files = snapshot_.checkpoint().layout().digest() == target_.layout().digest();
   if (exchange_) exchange_->RemoveReceipts();
   SKERRY_TRY(skips_.Remember(ThisStep(), progress_));
@@ -207,7 +219,22 @@ Status Publication::Follow(const StagedManifest& staged) {
   } else {
     snapshot_.Close();  // the next publish rebuilds it
   }
-  return release_.Note(staged);
+  return release_.Note(*staged_);
+}
+
+void Publication::Follow() {
+  receipt_.version = version_;
+  Stopwatch watch;
+  Status followed = AdvanceSnapshot();
+  receipt_.advance_seconds = watch.Lap();
+  if (followed) followed = WriteAnchorIfDue(staged_->manifest());
+  receipt_.anchor_seconds = watch.Lap();
+  if (!followed) {
+    snapshot_.Close();
+    receipt_.warning = "the version is out, but what should follow it failed (the next publish makes up for it): " +
+                       followed.error().message;
+  }
+  Sweep();
 }
 
 Status Publication::WriteAnchorIfDue(const Manifest& manifest) {
@@ -242,26 +269,14 @@ void Publication::FillReceipt() {
   for (const Edge& edge : skip_edges_) receipt_.skip_bytes += edge.bytes();
 }
 
-// The head has these bytes already.
-Result<PublishReceipt> Publication::NothingNew() {
+Status Publication::StayAtHead() {
   Sweep();
-  if (release_.from_note()) {
-    // Nothing will prove that the note is still true but looking.
-    SKERRY_ASSIGN(const bool there, release_.IsStillThere());
-    if (!there) {
-      receipt_ = {};
-      return Run();
-    }
-  }
   receipt_.version = release_.head().version;
-  // An anchor that was interrupted is gone on with.
   SKERRY_TRY(release_.Note());
-  SKERRY_TRY(WriteAnchorIfDue(release_.position().manifest));
-  return receipt_;
+  return WriteAnchorIfDue(release_.position().manifest);
 }
 
-// Of a writer other than the first.
-Result<PublishReceipt> Publication::FinishAsOther() {
+Status Publication::FinishAsOther() {
   SKERRY_ASSIGN(const Manifest manifest, exchange_->AwaitVersion());
   SKERRY_TRY(state_.ForgetPosition());
   Sweep();
@@ -275,7 +290,7 @@ Result<PublishReceipt> Publication::FinishAsOther() {
   receipt_.patch_bytes = manifest.stats.patch_bytes;
   receipt_.checkpoint_bytes = manifest.stats.checkpoint_bytes;
   receipt_.parts = options_.writer->of;
-  return receipt_;
+  return {};
 }
 
 // A capture is what differs from the snapshot as it was then.
@@ -311,40 +326,14 @@ Status Publication::MakePatch() {
   return {};
 }
 
-Result<PublishReceipt> Publication::Run() {
-  // A caller that asks for a number is to be told how things are, not how they were.
-  SKERRY_TRY(release_.Begin(/*look=*/options_.version.has_value(), options_.take_over));
-  const Head& head = release_.head();
-  if (options_.version && *options_.version > head.version.Next()) {
-    return Fail(Code::kInvalid, "run {} is at version {}: the next one is {}, not {}", run_, head.version,
-                head.version.Next(), *options_.version);
+Status Publication::Make(bool wanted) {
+  wanted_ = wanted || options_.allow_empty || options_.version;
+  if (options_.writer) {
+    exchange_.emplace(board_, run_, version_, release_.head().manifest.sha256, *options_.writer);
   }
-  SKERRY_ASSIGN(const bool taken, TakenAlready());
-  if (taken) return receipt_;
-  version_ = release_.next();
-  if (options_.writer) exchange_.emplace(board_, run_, version_, head.manifest.sha256, *options_.writer);
-
   SKERRY_TRY(MakePatch());
-  if (exchange_ && options_.writer->index != 0) return FinishAsOther();
-  FillReceipt();
-  if (!receipt_.published) return NothingNew();
-  Stopwatch watch;
-  SKERRY_ASSIGN(const StagedManifest staged, Stage());
-  SKERRY_TRY(release_.MoveHead(staged));
-  receipt_.version = version_;
-  receipt_.publish_seconds += watch.Lap();
-
-  Status followed = Follow(staged);
-  receipt_.advance_seconds = watch.Lap();
-  if (followed) followed = WriteAnchorIfDue(staged.manifest());
-  receipt_.anchor_seconds = watch.Lap();
-  if (!followed) {
-    snapshot_.Close();
-    receipt_.warning = "the version is out, but what should follow it failed (the next publish makes up for it): " +
-                       followed.error().message;
-  }
-  Sweep();
-  return receipt_;
+  if (!is_other_writer()) FillReceipt();
+  return {};
 }
 
 }  // namespace skerry

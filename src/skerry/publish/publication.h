@@ -1,4 +1,4 @@
-// The making of one version.
+// The making of one version in one view of a run.
 #ifndef SKERRY_PUBLISH_PUBLICATION_H_
 #define SKERRY_PUBLISH_PUBLICATION_H_
 
@@ -13,31 +13,55 @@
 #include "skerry/publish/release.h"
 #include "skerry/publish/skip_builder.h"
 #include "skerry/publish/snapshot.h"
+#include "skerry/publish/target.h"
 #include "skerry/publish/version_encoder.h"
+#include "skerry/publish/view_state.h"
 
 namespace skerry {
 
-// One call of Publisher::Publish; publisher.h says its steps.
+// The steps that publisher.h tells, for version_publication.h to take for each view of the run. Each needs those before
+// it.
 class Publication {
  public:
-  Publication(const Board& board, const RunId& run, const Path& state_directory, PublisherState& state,
-              Snapshot& snapshot, const Target& target, const PublishOptions& options, const Clock& clock,
+  // Refers to all of these.
+  Publication(ViewState& view, const Target& target, const PublishOptions& options, const Clock& clock,
               Progress& progress)
-      : board_(board),
-        run_(run),
-        state_directory_(state_directory),
-        state_(state),
-        snapshot_(snapshot),
+      : board_(view.board),
+        run_(view.run),
+        state_directory_(view.directory),
+        state_(view.state),
+        snapshot_(view.snapshot),
         target_(target),
         options_(options),
         progress_(progress),
-        release_(board, run, state, clock),
-        skips_(state_directory / "undo", options.level, options.threads) {}
+        release_(view.board, view.run, view.state, clock),
+        skips_(view.directory / "undo", options.level, options.threads) {}
 
-  Result<PublishReceipt> Run();
+  // Finds the head; kInvalid when the asked version is not the next one.
+  Status Begin(bool look);
+  Release& release() { return release_; }
+
+  // Whether the asked number is taken: by these bytes (nothing to do; the receipt says so) or by others (an error).
+  Result<bool> TakenAlready();
+  // The snapshot at the head, and all objects of the version; none where the head has these bytes already and it is not
+  // `wanted` all the same. The receipt says which.
+  Status Make(bool wanted);
+  // Of a writer other than the first: awaits the version, of which nothing else is left to do.
+  bool is_other_writer() const { return exchange_ && options_.writer->index != 0; }
+  Status FinishAsOther();
+  // Stages the manifest, which names those of the run's further `views`.
+  Status Stage(const std::vector<StagedManifest>& views);
+  const StagedManifest& staged() const { return *staged_; }
+  // The head has moved: the version is out. What fails from here on is a warning in the receipt.
+  void Follow();
+  // Where nothing was published: an anchor that was interrupted is gone on with.
+  Status StayAtHead();
+
+  PublishReceipt& receipt() { return receipt_; }
+  // Whether the made version differs from the head's.
+  bool changed() const { return encoded_.changed > 0 || files_changed_; }
 
  private:
-  Result<bool> TakenAlready();
   Status MakePatch();
   Status CheckTensors() const;
   Status DescribeTargetFiles(const std::vector<SideFileChange>& changes);
@@ -47,12 +71,9 @@ class Publication {
   Result<EncodedPart> Encode(const std::vector<size_t>& tensors, int number);
   Status EncodeAndStore();
   Status StorePart(const EncodedPart& part, TaskQueue& uploads) const;
-  Result<StagedManifest> Stage();
   Status PrepareSnapshot(bool from_scratch);
-  Status Follow(const StagedManifest& staged);
+  Status AdvanceSnapshot();
   Status WriteAnchorIfDue(const Manifest& manifest);
-  Result<PublishReceipt> NothingNew();
-  Result<PublishReceipt> FinishAsOther();
   void FillReceipt();
   void Sweep() const;
 
@@ -76,12 +97,14 @@ class Publication {
   const SkipBuilder skips_;
 
   Version version_;             // the new one
+  bool wanted_ = false;         // although nothing changed
   bool files_changed_ = false;  // side files, or how the tensors lie in files
   std::vector<SideFileChange> side_file_changes_;
   std::vector<SideFile> side_files_;
   EncodedVersion encoded_;
   std::vector<Edge> skip_edges_;
   ObjectRef digests_;
+  std::optional<StagedManifest> staged_;
   std::optional<PartExchange> exchange_;  // with the other writers, where there are any
   PublishReceipt receipt_;
 };

@@ -2,9 +2,12 @@
 #ifndef SKERRY_PUBLISH_PUBLISHER_H_
 #define SKERRY_PUBLISH_PUBLISHER_H_
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "skerry/base/clock.h"
 #include "skerry/base/file.h"
@@ -18,8 +21,8 @@
 namespace skerry {
 
 struct PublishOptions {
-  // Holds the snapshot of the last published version, the publisher's identity and what it remembers. One publisher at
-  // a time.
+  // Holds the snapshot of the last published version, the publisher's identity and what it remembers; below
+  // views/<view>/ the same of each further view. One publisher at a time.
   Path state_directory;
   std::optional<Version> version;  // publish as exactly this one
   std::optional<int64_t> step;     // the trainer's count, kept as metadata
@@ -53,14 +56,22 @@ struct PublishReceipt {
   double anchor_seconds = 0;
   uint64_t parts = 0;
   uint64_t skips = 0, skip_bytes = 0;
-  uint64_t anchor_bytes = 0;  // 0: none was made
+  uint64_t anchor_bytes = 0;                                       // 0: none was made
+  std::vector<std::pair<std::string, PublishReceipt>> views = {};  // the run's further views, by name
 };
 
-// Publishes the versions of one run, one after another. Holds the state directory's lock. Not thread-safe.
+// What a version is in each further view of the run, by the view's name. Refers to them.
+using ViewCheckpoints = std::map<std::string, const Checkpoint*, std::less<>>;
+using ViewCaptures = std::map<std::string, const Capture*, std::less<>>;
+
+// Publishes the versions of one run, one after another. Holds the state directory's lock. Not thread-safe, but captures
+// of several views may be filled beside each other.
 class Publisher {
  public:
-  // kConflict when another publisher is at work with this state directory.
-  static Result<Publisher> Open(const Board& board, const RunId& run, const Path& state_directory);
+  // `views`: the names of the run's further views, all of them. kConflict when another publisher is at work with this
+  // state directory; kInvalid for a view in place of a run.
+  static Result<Publisher> Open(const Board& board, const RunId& run, const Path& state_directory,
+                                const std::vector<std::string>& views = {});
   Publisher(Publisher&&) noexcept;
   ~Publisher();
 
@@ -79,18 +90,32 @@ class Publisher {
   // untouched; so does a publisher from whom another has taken the run over, until it is told to take it back. Without
   // `version`, publishing the head's own bytes again is a no-op; with it, a number that is taken by other bytes is
   // kConflict. A steady publisher sends five requests for a patch in one part: patch, digests, the alias of the version
-  // before, manifest, head.
+  // before, manifest, head. Where the run has further views, each step is taken in all of them before the next one, and
+  // the one head moves when all are durable; kInvalid unless `views` has them all.
+  Result<PublishReceipt> Publish(const Checkpoint& checkpoint, const ViewCheckpoints& views,
+                                 const PublishOptions& options, const Clock& clock, Progress& progress);
   Result<PublishReceipt> Publish(const Checkpoint& checkpoint, const PublishOptions& options, const Clock& clock,
-                                 Progress& progress);
+                                 Progress& progress) {
+    return Publish(checkpoint, {}, options, clock, progress);
+  }
 
-  // For weights in memory. Begins a capture of what differs from the head's version: brings the snapshot there first,
+  // For weights in memory. Begins a capture of what differs from the head's version, in the run's own view or the one
+  // with this name: brings the snapshot there first,
   // which takes a while the first time. kConflict for who has been replaced as the run's publisher, unless it
   // `takes_over`. The capture is used up by the next Publish or BeginCapture.
-  Result<Capture> BeginCapture(int threads, bool takes_over, const Clock& clock, Progress& progress);
+  Result<Capture> BeginCapture(std::string_view view, int threads, bool takes_over, const Clock& clock,
+                               Progress& progress);
+  Result<Capture> BeginCapture(int threads, bool takes_over, const Clock& clock, Progress& progress) {
+    return BeginCapture("", threads, takes_over, clock, progress);
+  }
   // As above, with the snapshot's side files. `checkpoint` in messages is "the trainer's model". kConflict, with
   // nothing published, where the capture is used up or the head moved meanwhile: capture again.
+  Result<PublishReceipt> Publish(const Capture& capture, const ViewCaptures& views, const PublishOptions& options,
+                                 const Clock& clock, Progress& progress);
   Result<PublishReceipt> Publish(const Capture& capture, const PublishOptions& options, const Clock& clock,
-                                 Progress& progress);
+                                 Progress& progress) {
+    return Publish(capture, {}, options, clock, progress);
+  }
   // The head that the last publish left or BeginCapture found; nullopt before.
   std::optional<Head> head() const;
 
@@ -102,7 +127,12 @@ class Publisher {
 
 // Opens a publisher with `options.state_directory` and publishes once.
 Result<PublishReceipt> Publish(const Board& board, const RunId& run, const Checkpoint& checkpoint,
-                               const PublishOptions& options, const Clock& clock, Progress& progress);
+                               const ViewCheckpoints& views, const PublishOptions& options, const Clock& clock,
+                               Progress& progress);
+inline Result<PublishReceipt> Publish(const Board& board, const RunId& run, const Checkpoint& checkpoint,
+                                      const PublishOptions& options, const Clock& clock, Progress& progress) {
+  return Publish(board, run, checkpoint, {}, options, clock, progress);
+}
 
 // $XDG_CACHE_HOME (or ~/.cache) /skerry.
 Result<Path> CacheDirectory();

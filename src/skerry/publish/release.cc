@@ -1,6 +1,7 @@
 #include "skerry/publish/release.h"
 
 #include "skerry/base/failpoint.h"
+#include "skerry/publish/version_objects.h"
 #include "skerry/pull/route.h"
 
 namespace skerry {
@@ -12,7 +13,7 @@ constexpr size_t kMostAnchors = 4;  // that a manifest names
 
 Status Release::Begin(bool look, bool takes_over) {
   SKERRY_TRY(Find(look || takes_over));
-  return CheckOwner(takes_over);
+  return run_.IsView() ? Status() : CheckOwner(takes_over);
 }
 
 Status Release::Find(bool look) {
@@ -75,12 +76,13 @@ Result<StagedManifest> Release::Stage(NewVersion version) const {
   for (Edge& skip : version.skips) manifest.edges.push_back(std::move(skip));
   manifest.stats = version.stats;
   manifest.features = std::move(version.features);
+  manifest.views = std::move(version.views);
   SKERRY_ASSIGN(StagedManifest staged, board_.StageManifest(std::move(manifest)));
   SKERRY_TRY(Failpoint("publish.manifest_stored"));
   return staged;
 }
 
-Status Release::MoveHead(const StagedManifest& staged) {
+Status Release::MoveHead(const StagedManifest& staged, const std::vector<StagedManifest>& views) {
   const bool own_epoch = head().publisher == state_.id();
   Head next{.run = run_,
             .epoch = own_epoch ? head().epoch : head().epoch + 1,
@@ -90,12 +92,19 @@ Status Release::MoveHead(const StagedManifest& staged) {
             .publisher = state_.id(),
             .nonce = RandomToken(),
             .sequence = head().sequence + 1,
-            .time = FormatTime(clock_.Now())};
+            .time = FormatTime(clock_.Now()),
+            .views = HeadsOfViews(views)};
   SKERRY_TRY(state_.ForgetPosition());
   SKERRY_TRY(state_.OwnEpoch(next.epoch));
-  SKERRY_ASSIGN(Generation generation, board_.MoveHead(settled_, next, staged));
+  SKERRY_ASSIGN(Generation generation, board_.MoveHead(settled_, next, staged, views));
   published_ = HeadAt{std::move(next), std::move(generation)};
   return Failpoint("publish.head_moved");
+}
+
+Status Release::Join(const Release& own) {
+  SKERRY_ASSIGN(Head head, own.published_->head.OfView(run_.view()));
+  published_ = HeadAt{std::move(head), own.published_->generation};
+  return {};
 }
 
 Status Release::Note(const StagedManifest& staged) {

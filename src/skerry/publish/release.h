@@ -21,9 +21,11 @@ struct NewVersion {
   std::vector<Edge> skips;
   std::vector<std::string> features;
   ManifestStats stats;
+  std::vector<ViewManifest> views = {};  // of the run's further views; sorted by name
 };
 
-// One version, or none: nothing is written before Stage. Not thread-safe, but for Settle.
+// One version, or none: nothing is written before Stage. That of a further view of a run never moves the head: it comes
+// with the run's own (Join). Not thread-safe, but for Settle.
 class Release {
  public:
   // `state` belongs to the publisher and outlives it.
@@ -31,7 +33,7 @@ class Release {
       : board_(board), run_(run), state_(state), clock_(clock) {}
 
   // Finds the run's head: in the note of the last publish, unless `look`, else on the board. kConflict for who has been
-  // replaced as the run's publisher, unless it `takes_over`.
+  // replaced as the run's publisher, unless it `takes_over`; of a view, the run's own release knows that.
   Status Begin(bool look, bool takes_over);
 
   const Position& position() const { return *position_; }
@@ -46,8 +48,10 @@ class Release {
   Status Settle();
   // Makes the manifest durable, which nobody names yet.
   Result<StagedManifest> Stage(NewVersion version) const;
-  // Moves the head by compare-and-swap: now the version is out.
-  Status MoveHead(const StagedManifest& staged);
+  // Moves the head by compare-and-swap: now the version is out, in the further `views` too (sorted by name).
+  Status MoveHead(const StagedManifest& staged, const std::vector<StagedManifest>& views = {});
+  // For a view's release: the run's own has moved the head.
+  Status Join(const Release& own);
   // Notes the new head, for the next Begin. `state.position()` is where it stands.
   Status Note(const StagedManifest& staged);
   // The head as it was found, for the next Begin.

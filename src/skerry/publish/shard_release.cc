@@ -73,6 +73,10 @@ Result<Head> ShardRelease::Begin(bool takes_over, const Clock& clock) {
   impl.release.emplace(impl.board, impl.run, impl.state, clock);
   // No snapshot of this one tells whether the note is still true: a look at the head is one small request.
   SKERRY_TRY(impl.release->Begin(/*look=*/true, takes_over));
+  if (const size_t views = impl.release->head().views.size(); views > 0) {
+    return Fail(Code::kUnsupported, "run {} has {} further views, and a version in several views is made by one writer",
+                impl.run, views);
+  }
   return impl.release->head();
 }
 

@@ -27,16 +27,46 @@ Result<std::vector<SideFile>> DescribeSideFiles(const Checkpoint& checkpoint) {
   return files;
 }
 
-Result<HeadAt> CreateHead(const Board& board, const StagedManifest& first, const Clock& clock) {
+std::vector<ViewHead> HeadsOfViews(const std::vector<StagedManifest>& views) {
+  std::vector<ViewHead> heads;
+  for (const StagedManifest& staged : views) {
+    heads.push_back({.view = std::string(staged.manifest().run.view()),
+                     .manifest = staged.ref(),
+                     .model = staged.manifest().model});
+  }
+  return heads;
+}
+
+std::vector<ViewManifest> ManifestsOfViews(const std::vector<StagedManifest>& views) {
+  std::vector<ViewManifest> manifests;
+  for (const StagedManifest& staged : views) {
+    manifests.push_back({.view = std::string(staged.manifest().run.view()), .manifest = staged.ref().sha256});
+  }
+  return manifests;
+}
+
+Result<HeadAt> CreateHead(const Board& board, const StagedManifest& first, const std::vector<StagedManifest>& views,
+                          const Clock& clock) {
   Head head{.run = first.manifest().run,
             .version = first.manifest().version,
             .manifest = first.ref(),
             .model = first.manifest().model,
             .publisher = RandomToken(),
             .nonce = RandomToken(),
-            .time = FormatTime(clock.Now())};
-  SKERRY_ASSIGN(Generation generation, board.MoveHead(std::nullopt, head, first));
+            .time = FormatTime(clock.Now()),
+            .views = HeadsOfViews(views)};
+  SKERRY_ASSIGN(Generation generation, board.MoveHead(std::nullopt, head, first, views));
   return HeadAt{std::move(head), std::move(generation)};
+}
+
+Status SettleAll(const Board& board, const HeadAt& at, const StagedManifest& own,
+                 const std::vector<StagedManifest>& views) {
+  SKERRY_TRY(board.Settle(at, &own.manifest()));
+  for (const StagedManifest& staged : views) {
+    SKERRY_ASSIGN(Head head, at.head.OfView(staged.manifest().run.view()));
+    SKERRY_TRY(board.Settle({std::move(head), at.generation}, &staged.manifest()));
+  }
+  return {};
 }
 
 }  // namespace skerry
