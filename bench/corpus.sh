@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# All tables of bytes of one chain of bf16 checkpoints: as it is, and its fp8 and mxfp4 views.
+# All tables of bytes of one chain of bf16 checkpoints: as it is, and its fp8, mxfp4 and nf4 views.
 # usage: bench/corpus.sh CHAIN [OPTIONS OF codec]
 # CHAIN holds v000, v001, ...; options are --json (a document a view), --patch-from, --bsdiff. Where SKERRY_TABLES=DIR
 # is set, tables also go to DIR/NAME.txt or .json. PYTHON names an interpreter with the packages of
@@ -37,6 +37,8 @@ options=("$@")
 table bf16 "$chain"
 view fp8-fixed fp8-block --scales fixed
 view fp8-recomputed fp8-block --scales recomputed
-view mxfp4 mxfp4
+view mxfp4 mxfp4 --scales recomputed
+view mxfp4-u8 mxfp4 --packed-as u8
+view nf4 nf4
 view scales-move scales-move
 view scales-move-16 scales-move --block 16

@@ -8,6 +8,7 @@ import struct
 import zstandard
 
 import block_attacks
+import code_attacks
 import craft
 import skerry_reference as reference
 from craft import Block, Strand, blocks_of, compressed, over_long_varint, set_blocks, set_info, text, varint
@@ -432,7 +433,8 @@ def structural(carrying):
 
 def all_attacks() -> dict[str, tuple[bytes, int]]:
     attacks = {}
-    for group in (container, sections, info, directory, *block_attacks.GROUPS, compression, names, side_files, layouts):
+    for group in (container, sections, info, directory, *block_attacks.GROUPS, code_attacks.packed_bytes, compression,
+                  names, side_files, layouts):  # fmt: skip
         for name, attack in group().items():
             assert name not in attacks, name
             attacks[name] = (attack, CORRUPT)

@@ -7,8 +7,8 @@
 namespace skerry {
 namespace {
 
-constexpr DType kDTypes[] = {DType::kF4,  DType::kF8E4M3, DType::kF8E5M2, DType::kF8E8M0,
-                             DType::kF16, DType::kBF16,   DType::kF32,    DType::kF64};
+constexpr DType kDTypes[] = {DType::kF4,   DType::kF8E4M3, DType::kF8E5M2, DType::kF8E8M0, DType::kF16,
+                             DType::kBF16, DType::kF32,    DType::kF64,    DType::kU8};
 
 MagnitudeClasses SomeClasses(FuzzedDataProvider& input, const MagnitudeView& view) {
   const auto count = input.ConsumeIntegralInRange<size_t>(1, kMaxClasses);

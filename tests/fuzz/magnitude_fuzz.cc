@@ -9,8 +9,9 @@
 namespace skerry {
 namespace {
 
-constexpr DType kDTypes[] = {DType::kF16,        DType::kBF16,   DType::kF32,    DType::kF64, DType::kF8E4M3,
-                             DType::kF8E4M3FNUZ, DType::kF8E5M2, DType::kF8E8M0, DType::kF4,  DType::kF8E5M2FNUZ};
+constexpr DType kDTypes[] = {DType::kF16,    DType::kBF16,       DType::kF32,    DType::kF64,
+                             DType::kF8E4M3, DType::kF8E4M3FNUZ, DType::kF8E5M2, DType::kF8E8M0,
+                             DType::kF4,     DType::kF8E5M2FNUZ, DType::kU8};
 
 MagnitudeModel SomeModel(FuzzedDataProvider& input, const MagnitudeView& view) {
   const int classes = input.ConsumeIntegralInRange<int>(1, kMaxClasses);

@@ -277,6 +277,29 @@ def magnitudes():
     return single(old), single(new)
 
 
+def packed_bytes():
+    """Two codes of 4 bits in each byte of U8, whose middle levels change most, and scales in bytes beside them, of
+    which a few move: tensors of which one block holds several."""
+    rng, old, new = random.Random(26), {}, {}
+    for i in range(3):
+        codes = [min(15, max(0, round(rng.gauss(7.5, 3.5)))) for _ in range(2 * 1200)]
+        moved = [code + rng.choice([-1, 1]) if 4 < code < 11 and rng.random() < 0.03 else code for code in codes]
+        scales = rng.randbytes(60)
+        old[f"{i}.weight"], new[f"{i}.weight"] = (
+            ("U8", [1200, 1], bytes(a << 4 | b for a, b in zip(part[::2], part[1::2]))) for part in (codes, moved)
+        )
+        old[f"{i}.scale"] = ("U8", [60], scales)
+        new[f"{i}.scale"] = ("U8", [60], with_units(scales, 1, {7: scales[7] ^ 1, 30: scales[30] ^ 3}))
+    return single(old), single(new)
+
+
+def example_packed_codes():
+    """Codes 7 of the upper half of a byte become 8, at 45 of their 256 places."""
+    old = bytes((0x78, 0x3C) * 256)
+    new = with_units(old, 1, {2 * m: 0x88 for m in range(256) if m % 6 == 0 or m in (5, 100)})
+    return single({"w": ("U8", [512, 1], old)}), single({"w": ("U8", [512, 1], new)})
+
+
 def small_tensors():
     """Experts, of which a block holds many: of several dtypes in turn, some empty and some that do not change."""
     rng, old, new = random.Random(22), {}, {}
@@ -341,7 +364,7 @@ NON_STRUCTURAL = [
     every_dtype, A1_nan_payloads, A2_integers_and_bools, A3_float8_zeros_and_nans, A8_gaps_around_two_to_the_16,
     A18_empty_delta, A19_empty_and_scalar_tensors, A24_dense_random_update, new_weights, B3_and_B11_headers_differ_only,
     B13_unaligned_tensors, C5_other_shards, every_step_size, several_blocks, more_than_64_cells, side_files, magnitudes,
-    small_tensors, small_and_large_tensors, most_change, escaped_values, example_sparse_flat, example_dense,
-    example_sparse_magnitude,
+    packed_bytes, small_tensors, small_and_large_tensors, most_change, escaped_values, example_sparse_flat,
+    example_dense, example_sparse_magnitude, example_packed_codes,
 ]  # fmt: skip
 STRUCTURAL = [A14_dtype_and_A16_shape_change]

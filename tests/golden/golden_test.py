@@ -209,9 +209,10 @@ def test_the_golden_patches_cover_the_format(base_of, monkeypatch):
 
 # Patches small enough that every bit can be turned, and others of which some are.
 EVERY_BIT = ["example_dense/patch", "example_sparse_flat/patch", "example_sparse_magnitude/patch",
-             "A19_empty_and_scalar_tensors/foreign"]  # fmt: skip
+             "example_packed_codes/patch", "A19_empty_and_scalar_tensors/foreign"]  # fmt: skip
 SOME_BITS = ["every_dtype/foreign", "small_tensors/patch", "small_tensors/foreign", "magnitudes/patch",
-             "A14_dtype_and_A16_shape_change/foreign", "escaped_values/patch", "most_change/patch"]  # fmt: skip
+             "packed_bytes/patch", "packed_bytes/foreign", "A14_dtype_and_A16_shape_change/foreign",
+             "escaped_values/patch", "most_change/patch"]  # fmt: skip
 
 
 def refused_or_the_same(damaged, base, files):
@@ -262,7 +263,9 @@ def test_a_bit_turned_below_right_checksums_is_refused_or_leads_to_the_same_byte
             refused_or_the_same(parts.assemble(), base, files)
 
 
-@pytest.mark.parametrize("name", ["example_sparse_flat", "example_dense", "example_sparse_magnitude"])
+@pytest.mark.parametrize(
+    "name", ["example_sparse_flat", "example_dense", "example_sparse_magnitude", "example_packed_codes"]
+)
 def test_the_document_shows_the_bytes_that_the_program_writes(name):
     document = re.sub(" +", " ", (HERE.parents[1] / "docs/patch-format.md").read_text())
     parts = craft.take_apart((HERE / name / "patch.skerry").read_bytes())

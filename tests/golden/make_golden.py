@@ -49,6 +49,7 @@ FOREIGN = {
     "small_tensors": dict(cells_per_block=7, spanning=True, dense={"experts.5.down", "experts.6.down"},
                           classes={"BF16": Classes([0, 8000, 20000], frozenset({1}))}),
     "small_and_large_tensors": dict(cells_per_block=3, spanning=True, classes={"F8_E5M2": Classes([0, 127])}),
+    "packed_bytes": dict(cells_per_block=64, spanning=True, escape_every=5, classes={"U8": Classes([*range(16)])}),
     "most_change": dict(dense={"I32"}, classes={"F32": Classes([0])}, escape_every=9),
 }  # fmt: skip
 
@@ -131,7 +132,7 @@ def make_must_fail() -> None:
     patch = (HERE / "A1_nan_payloads" / "patch.skerry").read_bytes()
     folder = HERE / "must_fail"
     folder.mkdir(exist_ok=True)
-    for bit in (2, 7, 63):
+    for bit in (3, 7, 63):
         parts = craft.take_apart(patch)
         parts.features |= 1 << bit
         (folder / f"feature_bit_{bit}.skerry").write_bytes(parts.assemble())

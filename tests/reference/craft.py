@@ -346,7 +346,7 @@ def strands_of(block: PlannedBlock, classes: Classes | None, escape_every: int) 
     """The changes of a sparse block, as yet without tables; a single strand where there are no classes."""
     dtype = block.dtype
     width = 8 * dtype.unit if classes is None else dtype.magnitude_width
-    signed_view = dtype.signed_view or width == 4
+    signed_view = dtype.signed_view or (width == 4 and dtype.name == "F4")
     model = reference.MagnitudeModel([0] if classes is None else classes.lowest, [])
     mask = 0 if classes is None else (1 << dtype.magnitude_bits) - 1
     strands = [Strand(0, [], [], []) for _ in model.lowest]
@@ -418,6 +418,7 @@ def encode_patch(base: Checkpoint, target: Checkpoint, cells_per_block: int | di
         "blocks": 0,
     }
     parts = Parts([(reference.INFO, encode_info(info))])
+    parts.features = reference.CODES if reference.U8_CODE in models else 0
     parts.set(reference.TABLES, encode_tables(tables, models))
     set_blocks(parts, blocks)
     named = [(ordinal, tensor, len(differing(old, new, tensor.dtype.unit)))

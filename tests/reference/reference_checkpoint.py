@@ -32,14 +32,14 @@ class DType:
 
     @property
     def magnitude_width(self) -> int:
-        """Bits of what has a magnitude: of an element, which F4 packs two to a unit."""
-        return 4 if self.name == "F4" else 8 * self.unit
+        """Bits of what has a magnitude: of an element, which F4, and U8 where a patch says so, packs two to a unit."""
+        return 4 if self.name in ("F4", "U8") else 8 * self.unit
 
     @property
     def magnitude_bits(self) -> int:
         """How many of these are the magnitude; 0 where the dtype has none."""
-        if self.name == "F8_E8M0":
-            return 8
+        if self.name in ("F8_E8M0", "U8"):
+            return self.magnitude_width
         return self.magnitude_width - 1 if self.signed_view or self.name == "F4" else 0
 
 

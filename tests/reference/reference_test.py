@@ -108,7 +108,7 @@ def test_blocks_that_span_tensors_of_one_dtype_are_read_back(cells, dense):
             if count == 1:
                 new[f"{letter}.{i}"] = (*old[f"{letter}.{i}"][:2], bytes(byte ^ 0x21 for byte in data))
     base, target = checkpoint(old), checkpoint(new)
-    classes = {name: four_classes(DTYPE_OF_NAME[name]) for name in ("BF16", "F4")}
+    classes = {name: four_classes(DTYPE_OF_NAME[name]) for name in ("BF16", "U8", "F4")}
     parts = craft.encode_patch(base, target, cells, dense, classes=classes, spanning=True)
     patch = reference.read_patch(parts.assemble())
     assert max(len(placed.runs) for placed in reference.place(patch, target.layout)) > 1 or cells == 1

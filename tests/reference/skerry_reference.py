@@ -94,14 +94,15 @@ class Cursor:
 MAGIC, END_MAGIC = b"\x8aSKERRY\n", b"\nYRREKS\x8a"
 VERSION = 1
 HEADER_BYTES, FOOTER_BYTES, ENTRY_BYTES = 24, 28, 17
-STRUCTURAL, BOXED = 1 << 0, 1 << 1
+STRUCTURAL, BOXED, CODES = 1 << 0, 1 << 1, 1 << 2
 INFO, TABLES, DIRECTORY, NAMES, LAYOUT, SIDE_FILES, BOXES = range(1, 8)
 SECTION_NAMES = {INFO: "info", TABLES: "tables", DIRECTORY: "directory", NAMES: "names", LAYOUT: "layout",
                  SIDE_FILES: "side files", BOXES: "boxes"}  # fmt: skip
 SECTION_LIMITS = {INFO: 256, TABLES: 64 << 10, DIRECTORY: 1 << 30, NAMES: 256 << 20, LAYOUT: 256 << 20,
-                  SIDE_FILES: 256 << 20, BOXES: 256 << 20}  # fmt: skip
+                  SIDE_FILES: 256 << 20, BOXES: 32 << 20}  # fmt: skip
 MAX_CELLS_PER_BLOCK = 64
 MAX_CLASSES = 16
+U8_CODE = 1  # of the dtype
 DENSE, SPARSE_FLAT, SPARSE_MAGNITUDE = 0, 1, 2
 METHOD_NAMES = {DENSE: "dense", SPARSE_FLAT: "sparse-flat", SPARSE_MAGNITUDE: "sparse-magnitude"}
 
@@ -203,7 +204,7 @@ def read_patch(data: bytes) -> Patch:
     if version != VERSION:
         raise Refused(f"patch format version {version}; this reader knows {VERSION}")
     for bit in range(64):
-        if features >> bit & 1 and not (STRUCTURAL | BOXED) >> bit & 1:
+        if features >> bit & 1 and not (STRUCTURAL | BOXED | CODES) >> bit & 1:
             raise Refused(f"unknown feature bit {bit}")
     if zero != 0:
         raise Refused(f"the header's reserved field is {zero}")
@@ -262,6 +263,8 @@ def read_patch(data: bytes) -> Patch:
         read_boxes(decompressed(sections[BOXES], BOXES), patch)
     if bool(features & BOXED) != bool(patch.boxes):
         raise Refused(f"{len(patch.boxes)} boxes, against feature bits {features:#x}")
+    if bool(features & CODES) != (U8_CODE in patch.models):
+        raise Refused(f"magnitude models for dtypes {[*patch.models]}, against feature bits {features:#x}")
     return patch
 
 

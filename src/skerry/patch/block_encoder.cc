@@ -96,7 +96,7 @@ void BlockEncoder::Classify(ByteSpan before, ByteSpan after, std::span<const uin
     codes_.clear();
     ForChangedCodes(before, after, positions, [&](uint32_t code, uint8_t from, uint8_t to) {
       codes_.push_back(code);
-      classed_.tokens.push_back(CodeTokenOf(from, to));
+      classed_.tokens.push_back(CodeTokenOf(from, to, classes.view().has_sign()));
     });
     positions = codes_;
   } else {

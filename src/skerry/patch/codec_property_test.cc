@@ -14,12 +14,14 @@ enum class Kind { kNeighbours, kRandomBits, kSignFlips, kNaNs };
 template <typename T>
 T Changed(T bits, Kind kind, DType dtype, Random& random) {
   constexpr T kSign = static_cast<T>(T{1} << (8 * sizeof(T) - 1));
-  if (dtype == DType::kF4) {  // one of the two codes
+  const bool packed_bytes = dtype == DType::kU8 && kind == Kind::kSignFlips;
+  if (dtype == DType::kF4 || packed_bytes) {  // one of the two codes
     const int shift = random() % 2 == 0 ? 0 : 4;
     const auto code = static_cast<uint8_t>(bits >> shift & 0xF);
-    const uint8_t to = kind == Kind::kNeighbours  ? AfterCodeStep(code, random() % 2)
-                       : kind == Kind::kSignFlips ? code ^ 8
-                                                  : random() % 16;
+    const uint8_t to = packed_bytes                ? AfterCodeStep(code, random() % 2, false)
+                       : kind == Kind::kNeighbours ? AfterCodeStep(code, random() % 2, true)
+                       : kind == Kind::kSignFlips  ? code ^ 8
+                                                   : random() % 16;
     return static_cast<T>((bits & ~(0xF << shift)) | to << shift);
   }
   switch (kind) {

@@ -336,7 +336,8 @@ Result<EncodeReceipt> Encoder::Run(std::vector<SideFileChange> side_files) {
 
   progress_.Begin("compare", after.total_bytes());
   SKERRY_TRY(writer_.Begin((structural_ ? uint64_t{kFeatureStructural} : 0) |
-                           (options_.boxes.empty() ? 0 : uint64_t{kFeatureBoxes})));
+                           (options_.boxes.empty() ? 0 : uint64_t{kFeatureBoxes}) |
+                           (magnitudes_.count(DType::kU8) == 0 ? 0 : uint64_t{kFeatureCodes})));
   SKERRY_TRY(ParallelOrdered<EncodedTask>(
       tasks_.size(), options_.threads, [&](size_t i) { return Encode(tasks_[i]); },
       [&](size_t i, EncodedTask encoded) { return Take(tasks_[i], std::move(encoded)); }));
@@ -366,7 +367,10 @@ Result<EncodeReceipt> Encoder::Run(std::vector<SideFileChange> side_files) {
     if (used_.count({Method::kSparseFlat, dtype}) != 0) head.tables.emplace(dtype, table);
   }
   for (const auto& [dtype, model] : magnitudes_) {
-    if (used_.count({Method::kSparseMagnitude, dtype}) != 0) head.magnitudes.emplace(dtype, model);
+    // U8's is announced in the header already, before any block was written.
+    if (dtype == DType::kU8 || used_.count({Method::kSparseMagnitude, dtype}) != 0) {
+      head.magnitudes.emplace(dtype, model);
+    }
   }
   if (options_.with_names) head.names = Names();
   if (options_.with_layout && before.digest() != after.digest()) head.layout = after.Serialize();

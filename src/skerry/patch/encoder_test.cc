@@ -12,6 +12,7 @@
 namespace skerry {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -159,6 +160,37 @@ TEST(Encoder, TablesTravelOnlyForMethodsAndDtypesThatAreUsed) {
   EXPECT_EQ(patch.head().tables.count(DType::kU8), 1u);
   EXPECT_EQ(patch.head().magnitudes.size(), 1u);
   EXPECT_EQ(patch.head().magnitudes.count(DType::kBF16), 1u);
+}
+
+// NF4 in bytes: the middle levels change often, the outer ones never. Scales in bytes beside it, which stay or move.
+TEST(Encoder, BytesThatHoldTwoCodesGoByTheCodes) {
+  Random random(23);
+  TestModel base{.tensors = {{"w", DType::kU8, {50'000, 1}, RandomBytes(50'000, random)},
+                             {"w.scale", DType::kU8, {4000}, RandomBytes(4000, random)}},
+                 .side_files = {}};
+  TestModel target = base;
+  for (std::byte& byte : target["w"].bytes) {
+    for (const int shift : {0, 4}) {
+      const int code = std::to_integer<int>(byte) >> shift & 0xF;
+      if (code < 5 || code > 10 || random() % 50 != 0) continue;
+      byte = (byte & ~(std::byte{0xF} << shift)) | static_cast<std::byte>((code + 1) << shift);
+    }
+  }
+  TestModel moved = target;
+  for (size_t i = 0; i < 4000; i += 100) moved["w.scale"].bytes[i] ^= std::byte{1};
+  for (const TestModel& after : {target, moved}) {
+    const Bytes fast = PatchBetween(base, after, {.level = Level::kFast}), compact = PatchBetween(base, after);
+    const Patch patch = Must(Patch::FromBytes(compact));
+    EXPECT_EQ(patch.head().magnitudes.count(DType::kU8), 1u);
+    EXPECT_EQ(compact[16], std::byte{kFeatureCodes}) << "older readers refuse it";
+    EXPECT_EQ(fast[16], std::byte{0});
+    EXPECT_THAT(MethodsOf(patch), Contains(Method::kSparseMagnitude));
+    EXPECT_LT(compact.size(), fast.size() * 85 / 100);
+    for (const int threads : {1, 3}) ExpectRoundTrip(base, after, {.threads = threads});
+  }
+  TestModel scales = base;
+  scales["w.scale"] = moved["w.scale"];
+  EXPECT_EQ(PatchBetween(base, scales)[16], std::byte{0}) << "bytes that are numbers stay numbers";
 }
 
 TEST(Encoder, BlocksSpanSmallTensorsOfOneDtype) {

@@ -19,8 +19,9 @@ inline constexpr size_t kSectionEntryBytes = 17;
 enum PatchFeature : uint64_t {
   kFeatureStructural = 1 << 0,  // tensors were added, removed, or changed dtype or shape
   kFeatureBoxes = 1 << 1,       // its tensors are boxes of a model's tensors
+  kFeatureCodes = 1 << 2,       // bytes of U8 may be read as two codes of 4 bits
 };
-inline constexpr uint64_t kKnownFeatures = kFeatureStructural | kFeatureBoxes;
+inline constexpr uint64_t kKnownFeatures = kFeatureStructural | kFeatureBoxes | kFeatureCodes;
 
 enum class Section : uint8_t {
   kInfo = 1,       // digests and counts

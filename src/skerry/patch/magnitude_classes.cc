@@ -18,6 +18,7 @@ std::optional<MagnitudeView> MagnitudeViewOf(DType dtype) {
     case DType::kF8E8M0: return MagnitudeView{.bits = 8, .mask = 0xFF, .exponent_bit = 0};
     // So few magnitudes that each is its own.
     case DType::kF4: return view(4, 0);
+    case DType::kU8: return MagnitudeView{.bits = 4, .mask = 0xF, .exponent_bit = 0};
     default: return std::nullopt;
   }
 }

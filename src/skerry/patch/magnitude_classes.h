@@ -22,9 +22,12 @@ struct MagnitudeView {
   int bits = 0;          // of an element; 4 for codes of which a byte holds two
   uint64_t mask = 0;     // all but the sign
   int exponent_bit = 0;  // magnitudes whose bits from here up are equal have one exponent
+
+  bool has_sign() const { return mask >> (bits - 1) == 0; }
 };
 
-// Nothing for dtypes without an exponent: integers, bool, complex pairs, codes of 6 bits.
+// Nothing for dtypes without an exponent: integers, bool, complex pairs, codes of 6 bits. U8's view is that of bytes
+// that hold two codes of 4 bits, whose meaning nobody told us: each code is a magnitude of its own.
 std::optional<MagnitudeView> MagnitudeViewOf(DType dtype);
 
 // Class c holds the magnitudes from lowest(c) up to below lowest(c + 1); lowest(0) is 0.

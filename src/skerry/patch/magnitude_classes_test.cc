@@ -17,16 +17,18 @@ TEST(MagnitudeView, IsWhatEveryDtypeWithAnExponentHas) {
       {DType::kF8E5M2FNUZ, 8, 0x7F, 2},
       {DType::kF8E8M0, 8, 0xFF, 0},  // no sign
       {DType::kF4, 4, 0x7, 0},
+      {DType::kU8, 4, 0xF, 0},  // two codes of any meaning
   };
   int with = 0;
   for (int code = 0; code < kDTypeCount; ++code) with += MagnitudeViewOf(static_cast<DType>(code)).has_value();
-  EXPECT_EQ(with, static_cast<int>(expected.size())) << "no integers, no pairs, no codes of 6 bits";
+  EXPECT_EQ(with, static_cast<int>(expected.size())) << "no other integers, no pairs, no codes of 6 bits";
   for (const auto& [dtype, bits, mask, exponent_bit] : expected) {
     const auto view = MagnitudeViewOf(dtype);
     ASSERT_TRUE(view) << DTypeName(dtype);
     EXPECT_EQ(view->bits, bits) << DTypeName(dtype);
     EXPECT_EQ(view->mask, mask) << DTypeName(dtype);
     EXPECT_EQ(view->exponent_bit, exponent_bit) << DTypeName(dtype);
+    EXPECT_EQ(view->has_sign(), dtype != DType::kF8E8M0 && dtype != DType::kU8) << DTypeName(dtype);
   }
 }
 

@@ -104,6 +104,13 @@ double MagnitudeSurvey::Bits(const Bucket& bucket) {
   return PositionBits(bucket.changed, bucket.members) + SymbolBits(bucket.symbols);
 }
 
+double MagnitudeSurvey::BitsOfOneClass() const {
+  Bucket all;
+  for (const Bucket& bucket : buckets_) all.Add(bucket);
+  all.members = std::max(all.members, all.changed);  // of a sample
+  return Bits(all);
+}
+
 SymbolTable MagnitudeSurvey::TableOf(const Bucket& bucket) {
   std::array<uint64_t, kSymbols> counts;
   for (size_t s = 0; s < kSymbols; ++s) counts[s] = static_cast<uint64_t>(bucket.symbols[s]);

@@ -23,6 +23,9 @@ class MagnitudeSurvey {
   // Notes a change of an element with these old bits.
   void AddChange(uint64_t old_bits, const StepToken& token);
 
+  // What the sample's changes would take if all elements were of one class.
+  double BitsOfOneClass() const;
+
   // The classes that make the whole patch smallest, where the sample is one part in `stride` of it: classes are runs of
   // exponents, found by dynamic programming over the entropy of positions and steps plus what a class costs.
   MagnitudeModel Choose(uint64_t stride) const;

@@ -65,7 +65,7 @@ Status ParseTables(ByteSpan section, PatchHead& head) {
   SKERRY_TRY(ParseByDType(reader, head.tables, [&](DType) { return SymbolTable::Parse(reader); }));
   SKERRY_TRY(ParseByDType(reader, head.magnitudes, [&](DType dtype) -> Result<MagnitudeModel> {
     const auto view = MagnitudeViewOf(dtype);
-    if (!view) return Fail(Code::kCorrupt, "magnitude classes for {}, which has no exponent", DTypeName(dtype));
+    if (!view) return Fail(Code::kCorrupt, "magnitude classes for {}, which has no magnitude", DTypeName(dtype));
     return MagnitudeModel::Parse(reader, *view);
   }));
   if (!reader.AtEnd()) return Fail(Code::kCorrupt, "malformed tables section");
@@ -296,6 +296,10 @@ Result<PatchHead> ReadPatchHead(const PatchBytes& bytes) {
   }
   if (head.boxes.empty() == ((features & kFeatureBoxes) != 0)) {
     return Fail(Code::kCorrupt, "{} boxes, against feature bits {:#x}", head.boxes.size(), features);
+  }
+  if (head.magnitudes.count(DType::kU8) != ((features & kFeatureCodes) != 0 ? 1 : 0)) {
+    return Fail(Code::kCorrupt, "{} magnitude models for U8, against feature bits {:#x}",
+                head.magnitudes.count(DType::kU8), features);
   }
   return head;
 }

@@ -62,6 +62,20 @@ TEST(PatchReader, ReadsWhatTheWriterWrote) {
   EXPECT_EQ(Must(Decoded(patch, small.source, small.source.layout())), TensorsOf(ModelSource(small.target)));
 }
 
+TEST(PatchReader, RefusesAModelOfU8WithoutItsFeatureBitAndTheOtherWayRound) {
+  Random random(3);
+  TestModel base{.tensors = {{"w", DType::kU8, {4000}, RandomBytes(4000, random)}}, .side_files = {}};
+  TestModel target = base;
+  for (size_t i = 0; i < 4000; i += 40) target["w"].bytes[i] ^= std::byte{0x10};
+  PatchParts codes = PatchParts::Of(PatchBetween(base, target));
+  ASSERT_EQ(codes.header[16], std::byte{kFeatureCodes});
+  codes.header[16] = std::byte{0};
+  EXPECT_THAT(Patch::FromBytes(codes.Sealed()), Fails(Code::kCorrupt, HasSubstr("U8")));
+  PatchParts other = PatchParts::Of(SmallPatch().bytes);
+  other.header[16] |= std::byte{kFeatureCodes};
+  EXPECT_THAT(Patch::FromBytes(other.Sealed()), Fails(Code::kCorrupt, HasSubstr("U8")));
+}
+
 TEST(PatchReader, TakenApartAndSealedAgainAFileIsTheSame) {
   const SmallPatch small;
   EXPECT_EQ(PatchParts::Of(small.bytes).Sealed(), small.bytes);
@@ -112,7 +126,8 @@ class DamagedPatchTest : public ::testing::TestWithParam<DType> {
 
   static TestModel Changed(TestModel model, Changes kind) {
     Random random(5);
-    const auto upper_step = static_cast<std::byte>(GetParam() == DType::kF4 ? 0x10 : 0x01);
+    const bool packed = GetParam() == DType::kF4 || GetParam() == DType::kU8;
+    const auto upper_step = static_cast<std::byte>(packed ? 0x10 : 0x01);
     for (TestTensor& tensor : model.tensors) {
       const size_t unit = tensor.unit();
       if (kind == Changes::kAll) tensor.bytes = RandomBytes(tensor.bytes.size(), random);
@@ -124,7 +139,7 @@ class DamagedPatchTest : public ::testing::TestWithParam<DType> {
         }
         // All small magnitudes change, which a magnitude model says in no bits at all.
         if ((at[unit - 1] & std::byte{0x40}) == std::byte{0}) *at ^= upper_step;
-        if (GetParam() == DType::kF4 && (*at & std::byte{0x04}) == std::byte{0}) *at ^= std::byte{0x01};
+        if (packed && (*at & std::byte{0x04}) == std::byte{0}) *at ^= std::byte{0x01};
       }
     }
     return model;
@@ -202,8 +217,8 @@ INSTANTIATE_TEST_SUITE_P(EveryDtypeWithAnExponent, DamagedMagnitudePatchTest, ::
 
 TEST(PatchReader, NamesFeatureBitsAndVersionsThatItDoesNotKnow) {
   PatchParts parts = PatchParts::Of(SmallPatch().bytes);
-  parts.header[16] = std::byte{0x0C};
-  EXPECT_THAT(Patch::FromBytes(parts.Sealed()), Fails(Code::kUnsupported, HasSubstr("0xc")));
+  parts.header[16] = std::byte{0x1C};
+  EXPECT_THAT(Patch::FromBytes(parts.Sealed()), Fails(Code::kUnsupported, HasSubstr("0x18")));
   parts = PatchParts::Of(SmallPatch().bytes);
   parts.header[8] = std::byte{2};
   EXPECT_THAT(Patch::FromBytes(parts.Sealed()), Fails(Code::kUnsupported, HasSubstr("version 2")));

@@ -91,7 +91,7 @@ Status DecodeSparseMagnitude(ByteSpan payload, uint64_t count, DType dtype, cons
   // The base may be written to by others while we read it: then what was counted is not there any more.
   if (found != elements_changed) return Fail(Code::kCorrupt, "the old bytes changed while they were read");
   if (view.bits != 4) return TakeSteps(dtype, runs, ranks, steps.escaped, changes, moved);
-  SKERRY_TRY(TakeCodeSteps(dtype, runs, ranks, steps.escaped, changes, moved));
+  SKERRY_TRY(TakeCodeSteps(dtype, view.has_sign(), runs, ranks, steps.escaped, changes, moved));
   if (changes.positions.size() != count) {
     return Fail(Code::kCorrupt, "{} bytes change, but {} are announced", changes.positions.size(), count);
   }

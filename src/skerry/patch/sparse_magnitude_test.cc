@@ -33,7 +33,7 @@ MagnitudeModel ModelOf(DType dtype, int classes) {
   const MagnitudeView view = *MagnitudeViewOf(dtype);
   std::vector<uint64_t> lowest;
   for (int c = 1; c < classes; ++c) {
-    lowest.push_back(view.mask / static_cast<uint64_t>(classes) * static_cast<uint64_t>(c));
+    lowest.push_back((view.mask + 1) / static_cast<uint64_t>(classes) * static_cast<uint64_t>(c));
   }
   std::vector<SymbolTable> tables;
   std::vector<uint8_t> table_of;
@@ -102,7 +102,7 @@ void AddRun(Block& block, const Bytes& before, const Bytes& after) {
     std::vector<uint32_t> codes;
     ForChangedCodes(before, after, changed, [&](uint32_t code, uint8_t from, uint8_t to) {
       codes.push_back(code);
-      block.classed.tokens.push_back(CodeTokenOf(from, to));
+      block.classed.tokens.push_back(CodeTokenOf(from, to, classes.view().has_sign()));
     });
     changed = codes;
   }
@@ -142,7 +142,7 @@ Block MakeBlock(DType dtype, int classes, const std::vector<size_t>& sizes, doub
   return block;
 }
 
-int MostClasses(DType dtype) { return dtype == DType::kF4 ? 7 : kMaxClasses; }
+int MostClasses(DType dtype) { return dtype == DType::kF4 ? 8 : kMaxClasses; }
 
 class SparseMagnitudeTest : public ::testing::TestWithParam<std::string> {
  protected:

@@ -112,7 +112,7 @@ Status TakeSteps(DType dtype, std::span<const OldRun> runs, std::span<const uint
   return {};
 }
 
-Status TakeCodeSteps(DType dtype, std::span<const OldRun> runs, std::span<const uint32_t> ranks,
+Status TakeCodeSteps(DType dtype, bool sign_magnitude, std::span<const OldRun> runs, std::span<const uint32_t> ranks,
                      std::span<const uint64_t> escaped, BlockChanges& changes, std::span<RunningDigest> moved) {
   thread_local std::vector<uint32_t> codes;
   codes.swap(changes.positions);
@@ -131,8 +131,8 @@ Status TakeCodeSteps(DType dtype, std::span<const OldRun> runs, std::span<const 
       const auto byte = std::to_integer<uint8_t>(changes.values.back());
       const auto before = static_cast<uint8_t>(byte >> shift & 0xF);
       const bool is_escaped = ranks[i] >= kEscapedStep;
-      const auto after =
-          static_cast<uint8_t>(is_escaped ? escaped[ranks[i] - kEscapedStep] : AfterCodeStep(before, ranks[i]));
+      const auto after = static_cast<uint8_t>(is_escaped ? escaped[ranks[i] - kEscapedStep]
+                                                         : AfterCodeStep(before, ranks[i], sign_magnitude));
       fits &= is_escaped || ranks[i] < 16;
       changes.values.back() = static_cast<std::byte>((byte & ~(0xF << shift)) | after << shift);
     }

@@ -30,8 +30,8 @@ Status TakeSteps(DType dtype, std::span<const OldRun> runs, std::span<const uint
                  std::span<const uint64_t> escaped, BlockChanges& changes, std::span<RunningDigest> moved);
 
 // The same for two 4-bit codes a byte: `changes.positions` holds numbers of codes (lower half of a byte first), and
-// becomes the positions of the bytes that changed.
-Status TakeCodeSteps(DType dtype, std::span<const OldRun> runs, std::span<const uint32_t> ranks,
+// becomes the positions of the bytes that changed. `sign_magnitude`: what the codes are.
+Status TakeCodeSteps(DType dtype, bool sign_magnitude, std::span<const OldRun> runs, std::span<const uint32_t> ranks,
                      std::span<const uint64_t> escaped, BlockChanges& changes, std::span<RunningDigest> moved);
 
 }  // namespace skerry

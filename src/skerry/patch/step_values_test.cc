@@ -144,26 +144,38 @@ TEST(CodeSteps, BothHalvesOfAByteMakeOneChange) {
   // Codes 1 and 2 of byte 0: up and down. Code 8, which is -0, of byte 1: up, to +0. Code F, -7, of byte 2: a value.
   BlockChanges changes{.unit = 1, .positions = {0, 1, 2, 5}};
   RunningDigest moved;
-  Must(TakeCodeSteps(DType::kF4, {&run, 1}, std::vector<uint32_t>{0, 1, 0, kEscapedStep}, std::vector<uint64_t>{0x3},
-                     changes, {&moved, 1}));
+  Must(TakeCodeSteps(DType::kF4, true, {&run, 1}, std::vector<uint32_t>{0, 1, 0, kEscapedStep},
+                     std::vector<uint64_t>{0x3}, changes, {&moved, 1}));
   EXPECT_THAT(changes.positions, ElementsAre(0, 1, 2));
   EXPECT_EQ(changes.values, (Bytes{std::byte{0x12}, std::byte{0x00}, std::byte{0x30}}));
   EXPECT_EQ(moved, DigestWordsScalar(changes.values, 0) - DigestWordsScalar(before, 0));
 }
 
+TEST(CodeSteps, GoFromACodeToTheNextWhereItHasNoSign) {
+  const Bytes before = {std::byte{0x78}};
+  const OldRun run{.bytes = before};
+  BlockChanges changes{.unit = 1, .positions = {0, 1}};
+  RunningDigest moved;
+  Must(TakeCodeSteps(DType::kU8, false, {&run, 1}, std::vector<uint32_t>{1, 0}, {}, changes, {&moved, 1}));
+  EXPECT_EQ(changes.values, Bytes{std::byte{0x87}});
+}
+
 TEST(CodeSteps, LeadFromEveryCodeToEveryOther) {
-  for (int half = 0; half < 2; ++half) {
+  for (int variant = 0; variant < 4; ++variant) {
+    const int half = variant % 2;
+    const bool signs = variant / 2 != 0;
     for (int from = 0; from < 16; ++from) {
       for (int to = 0; to < 16; ++to) {
         if (from == to) continue;
         const Bytes before = {static_cast<std::byte>(from << 4 * half | 0xA << 4 * (1 - half))};
         const OldRun run{.bytes = before};
-        const StepToken token = CodeTokenOf(static_cast<uint8_t>(from), static_cast<uint8_t>(to));
+        const StepToken token = CodeTokenOf(static_cast<uint8_t>(from), static_cast<uint8_t>(to), signs);
         ASSERT_LT(token.symbol, 16);
         ASSERT_EQ(token.extra_bits, 0);
         BlockChanges changes{.unit = 1, .positions = {static_cast<uint32_t>(half)}};
         RunningDigest moved;
-        Must(TakeCodeSteps(DType::kF4, {&run, 1}, std::vector<uint32_t>{token.symbol}, {}, changes, {&moved, 1}));
+        Must(
+            TakeCodeSteps(DType::kF4, signs, {&run, 1}, std::vector<uint32_t>{token.symbol}, {}, changes, {&moved, 1}));
         ASSERT_THAT(changes.positions, ElementsAre(0));
         ASSERT_EQ(changes.values[0], static_cast<std::byte>(to << 4 * half | 0xA << 4 * (1 - half)));
       }
@@ -174,6 +186,7 @@ TEST(CodeSteps, LeadFromEveryCodeToEveryOther) {
 TEST(CodeSteps, GivesNewBytesAndDigestsOfEveryRun) {
   Random random(2);
   for (int round = 0; round < 200; ++round) {
+    const bool signs = round % 2 == 0;
     Runs runs;
     std::vector<uint32_t> changed_bytes;
     uint32_t base = 0;
@@ -191,7 +204,7 @@ TEST(CodeSteps, GivesNewBytesAndDigestsOfEveryRun) {
           runs.ranks.push_back(kEscapedStep + static_cast<uint32_t>(runs.escaped.size()));
           runs.escaped.push_back(to);
         } else {
-          runs.ranks.push_back(CodeTokenOf(from, to).symbol);
+          runs.ranks.push_back(CodeTokenOf(from, to, signs).symbol);
         }
       }
       for (uint32_t i = 0; i < size; ++i) {
@@ -204,7 +217,7 @@ TEST(CodeSteps, GivesNewBytesAndDigestsOfEveryRun) {
     }
     BlockChanges changes{.unit = 1, .positions = runs.positions};
     std::vector<RunningDigest> moved(runs.before.size());
-    Must(TakeCodeSteps(DType::kF4, runs.old_runs(), runs.ranks, runs.escaped, changes, moved));
+    Must(TakeCodeSteps(DType::kF4, signs, runs.old_runs(), runs.ranks, runs.escaped, changes, moved));
     ASSERT_EQ(changes.positions, changed_bytes);
     ASSERT_EQ(moved, runs.moved());
     Bytes applied = Runs::Joined(runs.before);
@@ -219,7 +232,7 @@ TEST(CodeSteps, RefusesAStepThatIsWiderThanACode) {
   for (const uint32_t rank : {16u, 300u, (1u << 19) - 1}) {
     BlockChanges changes{.unit = 1, .positions = {0, 3}};
     RunningDigest moved;
-    EXPECT_THAT(TakeCodeSteps(DType::kF4, {&run, 1}, std::vector<uint32_t>{0, rank}, {}, changes, {&moved, 1}),
+    EXPECT_THAT(TakeCodeSteps(DType::kF4, true, {&run, 1}, std::vector<uint32_t>{0, rank}, {}, changes, {&moved, 1}),
                 Fails(Code::kCorrupt, HasSubstr("F4")));
   }
 }

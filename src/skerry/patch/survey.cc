@@ -1,9 +1,15 @@
 #include "skerry/patch/survey.h"
 
+#include <numeric>
+
+#include "skerry/patch/entropy.h"
 #include "skerry/patch/packed_codes.h"
 
 namespace skerry {
 namespace {
+
+// What a magnitude model takes in the patch, about: U8 needs none, and gets one where it saves more.
+constexpr double kModelBits = 64;
 
 // Calls note(old bits, token) for the changed units of a cell.
 template <typename T, typename Note>
@@ -27,6 +33,7 @@ void Survey::AddCell(DType dtype, ByteSpan before, ByteSpan after, std::span<con
   Counts& counts = counts_.at(dtype);
   const bool magnitudes = counts.magnitudes.has_value();
   const bool codes = magnitudes && counts.magnitudes->view().bits == 4;
+  counts.units += before.size() / static_cast<size_t>(DTypeUnit(dtype));
   if (magnitudes) counts.magnitudes->AddMembers(before);
   const auto note = [&](uint64_t old_bits, const StepToken& token) {
     ++counts.symbols[token.symbol];
@@ -41,8 +48,23 @@ void Survey::AddCell(DType dtype, ByteSpan before, ByteSpan after, std::span<con
   }
   if (!codes) return;
   ForChangedCodes(before, after, positions, [&](uint32_t, uint8_t from, uint8_t to) {
-    counts.magnitudes->AddChange(from, CodeTokenOf(from, to));
+    counts.magnitudes->AddChange(from, CodeTokenOf(from, to, counts.magnitudes->view().has_sign()));
   });
+}
+
+// Of the sample's changes as `sparse-flat`.
+double Survey::Counts::FlatBits() const {
+  const auto changed = static_cast<double>(std::accumulate(symbols.begin(), symbols.end(), uint64_t{0}));
+  double bits = PositionBits(changed, static_cast<double>(units));
+  for (uint32_t s = 0; s < kSymbols; ++s) {
+    const auto count = static_cast<double>(symbols[s]);
+    if (count > 0) bits += count * (std::log2(changed / count) + StepExtraBits(s));
+  }
+  return bits;
+}
+
+bool Survey::Counts::CodesPay() const {
+  return magnitudes->BitsOfOneClass() + kModelBits / static_cast<double>(stride) < FlatBits();
 }
 
 ValueTables Survey::Values() const {
@@ -56,7 +78,9 @@ ValueTables Survey::Values() const {
 MagnitudeModels Survey::Magnitudes() const {
   MagnitudeModels models;
   for (const auto& [dtype, counts] : counts_) {
-    if (counts.magnitudes) models.emplace(dtype, counts.magnitudes->Choose(counts.stride));
+    if (!counts.magnitudes) continue;
+    if (dtype == DType::kU8 && !counts.CodesPay()) continue;
+    models.emplace(dtype, counts.magnitudes->Choose(counts.stride));
   }
   return models;
 }

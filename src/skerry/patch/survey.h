@@ -20,15 +20,19 @@ class Survey {
   // Notes a cell of an expected dtype, whose units at `positions` changed.
   void AddCell(DType dtype, ByteSpan before, ByteSpan after, std::span<const uint32_t> positions);
 
-  // The tables for all expected dtypes.
+  // The tables for all expected dtypes; magnitudes of U8 only where its bytes change as two codes of 4 bits do.
   ValueTables Values() const;
   MagnitudeModels Magnitudes() const;
 
  private:
   struct Counts {
     uint64_t stride = 1;
+    uint64_t units = 0;
     std::array<uint64_t, kSymbols> symbols{};
     std::optional<MagnitudeSurvey> magnitudes;
+
+    double FlatBits() const;
+    bool CodesPay() const;
   };
 
   bool magnitudes_;

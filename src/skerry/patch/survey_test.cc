@@ -53,6 +53,25 @@ TEST(Survey, OfPackedCodesTheMagnitudeModelSeesCodesAndTheFlatTableBytes) {
   EXPECT_GT(survey.Magnitudes().at(DType::kF4).values(0).frequency(0), 4000u);
 }
 
+TEST(Survey, BytesAreTwoCodesWhereTheyChangeLikeThem) {
+  Random random(22);
+  const Bytes before = RandomBytes(10'000, random);
+  Bytes codes = before, numbers = before;
+  for (size_t i = 0; i < before.size(); i += 100) {
+    codes[i] ^= random() % 2 == 0 ? std::byte{0x10} : std::byte{0x01};
+    numbers[i] = static_cast<std::byte>(std::to_integer<int>(numbers[i]) + 1);
+  }
+  const auto models = [&](const Bytes& after) {
+    Survey survey(true);
+    survey.Expect(DType::kU8, 1);
+    survey.AddCell(DType::kU8, before, after, Changed(before, after, 1));
+    return survey.Magnitudes();
+  };
+  EXPECT_EQ(models(codes).count(DType::kU8), 1u);
+  EXPECT_TRUE(models(numbers).empty());
+  EXPECT_TRUE(models(before).empty());
+}
+
 TEST(PackedCodes, ChangedOnesAreNamedLowerHalfFirst) {
   const Bytes before = {std::byte{0x12}, std::byte{0x34}, std::byte{0x56}};
   const Bytes after = {std::byte{0x13}, std::byte{0x34}, std::byte{0xA7}};

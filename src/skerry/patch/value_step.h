@@ -68,18 +68,21 @@ constexpr StepToken TokenOf(T before, T after, bool sign_magnitude) {
           .extra_bits = static_cast<uint8_t>(exponent)};
 }
 
-// The same for 4-bit codes of sign and magnitude, in the lower half of a byte; ranks are below 16.
-constexpr int OrderedCode(uint8_t code) { return (code & 8) != 0 ? code ^ 7 : code; }
+// The same for 4-bit codes, in the lower half of a byte; ranks are below 16.
+constexpr int OrderedCode(uint8_t code, bool sign_magnitude) {
+  return sign_magnitude && (code & 8) != 0 ? code ^ 7 : code;
+}
 
-constexpr StepToken CodeTokenOf(uint8_t before, uint8_t after) {
-  int step = (OrderedCode(after) - OrderedCode(before)) & 0xF;
+constexpr StepToken CodeTokenOf(uint8_t before, uint8_t after, bool sign_magnitude) {
+  int step = (OrderedCode(after, sign_magnitude) - OrderedCode(before, sign_magnitude)) & 0xF;
   step -= (step & 8) << 1;
   return {.symbol = static_cast<uint8_t>(step > 0 ? 2 * step - 2 : -2 * step - 1)};
 }
 
-constexpr uint8_t AfterCodeStep(uint8_t before, uint32_t rank) {
+constexpr uint8_t AfterCodeStep(uint8_t before, uint32_t rank, bool sign_magnitude) {
   const int step = (rank & 1) != 0 ? -static_cast<int>(rank / 2 + 1) : static_cast<int>(rank / 2 + 1);
-  return static_cast<uint8_t>(OrderedCode(static_cast<uint8_t>((OrderedCode(before) + step) & 0xF)));
+  const auto ordered = static_cast<uint8_t>((OrderedCode(before, sign_magnitude) + step) & 0xF);
+  return static_cast<uint8_t>(OrderedCode(ordered, sign_magnitude));
 }
 
 }  // namespace skerry
