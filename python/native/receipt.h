@@ -17,6 +17,7 @@ inline nanobind::dict ReceiptAsDict(const skerry::PublishReceipt& receipt) {
   out["changed"] = receipt.changed;
   out["tensors_changed"] = receipt.tensors_changed;
   out["patch_bytes"] = receipt.patch_bytes;
+  out["shared_bytes"] = receipt.shared_bytes;
   out["checkpoint_bytes"] = receipt.checkpoint_bytes;
   out["parts"] = receipt.parts;
   out["skips"] = receipt.skips;

@@ -17,7 +17,7 @@ from skerry.checkpoint import Checkpoint
 from skerry.errors import Invalid, NotFound
 from skerry.names import Names
 from skerry.receipt import Handle, Receipt, ViewReceipt
-from skerry.view_weights import ViewCapture, views_of
+from skerry.view_weights import ViewCapture, named_views
 from skerry.weights import Weights, check, take
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ _log = logging.getLogger("skerry")
 LEVELS = ("compact", "fast")
 ON_CONFLICT = ("raise", "take-over")
 BASE_MODES = ("copy", "link", "reference")
+VIEWS_OF = ("served", "masters")
 
 Path = str | os.PathLike[str]
 
@@ -47,7 +48,8 @@ class Publisher:
       the first version that is published here.
     - `frozen`, `ignore`, `rename`, `tied`: how the trainer's names become the checkpoint's (skerry/names.py).
     - `views`: further views of the weights in which each version is published, by name ("fp8-block") or as
-      `skerry.views.View`: all those that the run began with. Engines follow "RUN/VIEW" (docs/views.md).
+      `skerry.views.View`: all those that the run began with. Engines follow "RUN/VIEW" (docs/views.md). `views_of`:
+      "served": they are made of what the run's own view serves, masters rounded to its dtype; "masters": of the arrays.
     - `group`: a torch.distributed process group whose ranks each publish their own part of sharded weights. Every rank
       makes a Publisher and calls the same methods.
     - `sign_key`, `trust_keys`: files of keys, docs/signing.md. `base_mode`: how the board holds the base: "copy",
@@ -78,6 +80,7 @@ class Publisher:
         rename: Callable[[str], str] | Mapping[str, str] | None = None,
         tied: Mapping[str, str] | None = None,
         views: Iterable[str | View] = (),
+        views_of: str = "served",
         group: Any = None,
         sign_key: Path | None = None,
         trust_keys: Iterable[Path] = (),
@@ -100,7 +103,7 @@ class Publisher:
         keys = [path_of(key, "trust_keys") for key in trust_keys]
         sign_key = None if sign_key is None else path_of(sign_key, "sign_key")
         opened = (self._board, self._run, state, sign_key, keys)
-        self._views = views_of(views)
+        self._views, self._of_masters = named_views(views), _one_of("views_of", views_of, VIEWS_OF) == "masters"
         if self._views and (group is not None or base_mode == "reference"):
             other = "group" if group is not None else "base_mode='reference'"
             raise Invalid(f"views: {', '.join(self._views)} can't be published with {other}")
@@ -224,7 +227,7 @@ class Publisher:
         if not self._views:
             self._take(capture, Weights(weights), self._names)
             return _Captured(capture, {}, time.monotonic() - began)
-        views = {name: ViewCapture(view, self._snapshot(name)) for name, view in self._views.items()}
+        views = {name: ViewCapture(view, self._snapshot(name), self._of_masters) for name, view in self._views.items()}
         take(capture, Weights(weights), self._names, list(views.values()))
         return _Captured(capture, views, time.monotonic() - began)
 

@@ -13,12 +13,15 @@ _log = logging.getLogger("skerry")
 
 @dataclass(frozen=True)
 class ViewReceipt:
-    """The same version in a further view of the run. `blocks` have a scale each, which `rescaled` of them changed."""
+    """The same version in a further view of the run. `blocks` have a scale each, which `rescaled` of them changed. Of
+    `patch_bytes`, `shared_bytes` lie in an object of the run's own view: tensors that are the same in all views.
+    """
 
     model: str
     elements: int
     changed: int
     patch_bytes: int
+    shared_bytes: int
     checkpoint_bytes: int
     blocks: int = 0
     rescaled: int = 0

@@ -8,6 +8,7 @@ given up, and nothing is published.
 
 from __future__ import annotations
 
+import atexit
 import pickle
 import shutil
 import socket
@@ -31,6 +32,9 @@ T = TypeVar("T")
 
 # By the group that it has the ranks of.
 _own_groups: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+# A thread of gloo drops the last message's tensors when it gets round to it. If the interpreter is ending by then, that
+# aborts the process; so the groups, and with them their threads, end before.
+atexit.register(_own_groups.clear)
 
 
 class RankFailed(SkerryError):

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from skerry.views import View
 
 
-def views_of(given: Iterable[Any]) -> dict[str, View]:
+def named_views(given: Iterable[Any]) -> dict[str, View]:
     """The views of a publisher by their names, sorted. `given`: names, or views."""
     if isinstance(given, str):
         raise Invalid(f"views: {given!r}, but a sequence of views is wanted")
@@ -34,8 +34,8 @@ def views_of(given: Iterable[Any]) -> dict[str, View]:
 class ViewCapture:
     """One further view of the weights that are being captured."""
 
-    def __init__(self, view: View, capture: Any) -> None:
-        self.view, self.native = view, capture
+    def __init__(self, view: View, capture: Any, of_masters: bool) -> None:
+        self.view, self.native, self.of_masters = view, capture, of_masters
         self._ordinals = {name: ordinal for ordinal, (name, _, _) in enumerate(capture.tensors)}
         self.blocks = self.rescaled = 0
 
@@ -82,7 +82,8 @@ class ViewCapture:
 
         ordinal = self._ordinal(name)
         _, dtype, shape = self.native.tensors[ordinal]
-        return torch.from_numpy(self.native.before(ordinal)).view(torch_dtype(dtype)).reshape(shape)
+        bytes_before = torch.frombuffer(self.native.read(ordinal), dtype=torch.uint8)
+        return bytes_before.view(torch_dtype(dtype)).reshape(shape)
 
     def _ordinal(self, name: str) -> int:
         if name not in self._ordinals:
@@ -105,4 +106,14 @@ def host_tensor(array: Any) -> torch.Tensor:
     if isinstance(array, torch.Tensor):
         return settled(array, "weights").cpu()
     return torch.from_numpy(array)
+
+
+def as_served(tensor: torch.Tensor, dtype: str) -> torch.Tensor:
+    """Masters of F32 as the run's own view has them, which is what its further views are made of."""
+    from skerry.names import ROUNDED_FROM_F32
+    from skerry.torch import dtype_name
+    from skerry.views.form import torch_dtype
+
+    rounded = dtype_name(tensor) == "F32" and dtype in ROUNDED_FROM_F32
+    return tensor.to(torch_dtype(dtype)) if rounded else tensor
 

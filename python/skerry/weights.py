@@ -11,7 +11,7 @@ import numpy as np
 from skerry.errors import Invalid
 from skerry.names import Matching, Names
 from skerry.pieces import contiguous_pieces
-from skerry.view_weights import host_tensor
+from skerry.view_weights import as_served, host_tensor
 
 # Of a numpy array that is not contiguous, this many bytes are copied at a time.
 _PIECE_BYTES = 16 << 20
@@ -97,6 +97,8 @@ def check(capture: Capture, weights: Weights, names: Names) -> None:
 class Also(Protocol):
     """Wants the arrays too (view_weights.py)."""
 
+    of_masters: bool  # the arrays as they are given, and not as the checkpoint has them
+
     def take(self, name: str, tensor: Any) -> None: ...
 
     def finish(self) -> None: ...
@@ -121,8 +123,10 @@ def take(capture: Capture, weights: Weights, names: Names, also: Sequence[Also] 
             if also:
                 tensor = host_tensor(array)
                 for ordinal in ordinals:
+                    name, dtype, _ = capture.tensors[ordinal]
+                    served = as_served(tensor, dtype)
                     for one in also:
-                        one.take(capture.tensors[ordinal][0], tensor)
+                        one.take(name, tensor if one.of_masters else served)
         reader.finish()
     finally:
         reader.close()

@@ -135,7 +135,7 @@ def test_J2_other_arguments_are_refused_by_name(url, tmp_path, checkpoints):
     for call, message in (
         (lambda: board.head(""), "run: ''"),
         (lambda: board.head(None), "run: None"),
-        (lambda: board.versions("a/b"), "run: 'a/b' is not a run's name"),
+        (lambda: board.versions("a b"), "run: 'a b' is not a run's name"),
         (lambda: board.versions("r", limit=0), "limit: 0"),
         (lambda: board.init("r", checkpoints[0], mode="move"), 'mode: "move"'),
         (lambda: board.init("r", b""), "."),

@@ -1,12 +1,16 @@
 """What the tests share: the command; for skerry.client, a scripted agent, and the two clients called alike."""
 
 import asyncio
+import os
 import sysconfig
 from pathlib import Path
 
 import pytest
 
 from scripted_agent import ScriptedAgent
+
+# Before torch is imported: the tests' matrices are small, and on a busy machine its threads wait for each other.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
 class Both:

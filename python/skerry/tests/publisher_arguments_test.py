@@ -20,7 +20,7 @@ from skerry.names import NamesDiffer  # noqa: E402
         ({"board": "s3:///prefix"}, "board"),
         ({"run": ""}, "run"),
         ({"run": None}, "run"),
-        ({"run": "a/b"}, "run"),
+        ({"run": "a b"}, "run"),
         ({"state": ""}, "state"),
         ({"level": "best"}, "level"),
         ({"threads": -1}, "threads"),

@@ -32,7 +32,7 @@ class ScriptedAgent:
     """Answers the requests in the order of `script`; the last entry answers all that come after it.
 
     An entry is a reply (pieces of bytes, or one of the marks above) or a function that makes one of the request. One
-    thread for each connection. `requests`: all that came. `client_left` is set by WAIT_FOR_CLIENT.
+    thread for each connection. `requests`: all that came. `client_left` is set at WAIT_FOR_CLIENT, or before.
     """
 
     def __init__(self, *script: Reply | Callable[[Request], Reply]) -> None:
@@ -74,7 +74,11 @@ class ScriptedAgent:
                         wait_for_end(connection)
                         self.client_left.set()
                         return
-                    connection.sendall(piece)
+                    try:
+                        connection.sendall(piece)
+                    except OSError:  # it left before all was sent
+                        self.client_left.set()
+                        return
 
 
 def read_request(file) -> Request | None:

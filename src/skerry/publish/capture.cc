@@ -10,11 +10,8 @@
 namespace skerry {
 namespace {
 
-constexpr uint64_t kPieceUnits = 1 << 16;
 // Units that are cast and compared at a time: they stay in the processor's first cache.
 constexpr uint64_t kStripUnits = 1 << 12;
-// Below this, handing work to another thread takes longer than the work.
-constexpr uint64_t kUnitsWorthAThread = 1 << 18;
 
 }  // namespace
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "skerry/base/bytes.h"
+#include "skerry/diff/fp8_block.h"
 #include "skerry/tensors/tensor_source.h"
 
 namespace skerry {
@@ -31,6 +32,13 @@ class Capture : public TensorSource {
   // returns.
   Status Take(size_t ordinal, uint64_t first, DType dtype, ByteSpan values);
 
+  // Takes a matrix and its scales together, as FP8 in blocks (diff/fp8_block.h): `weight` is the ordinal of a tensor of
+  // F8_E4M3 [rows, columns], `scale` that of F32 or F8_E8M0 [rows / 128, columns / 128], both rounded up, and `values`
+  // the whole matrix, row-major, of F32 or BF16. The scales that the snapshot has are those that kFrozen keeps. Returns
+  // how many blocks have another scale than in the snapshot. kInvalid, with neither taken, naming the tensor, for other
+  // dtypes and shapes, tensors of which something was taken before, and an element that is NaN or infinite.
+  Result<uint64_t> TakeFp8Block(size_t weight, size_t scale, DType dtype, ByteSpan values, Fp8Scales policy);
+
   // Ordinals of tensors that were not taken, or not as a whole.
   std::vector<size_t> Untaken() const;
   // Storage units that differ from the snapshot.
@@ -42,6 +50,10 @@ class Capture : public TensorSource {
   Status Check() const override { return snapshot_->Check(); }
 
  private:
+  static constexpr uint64_t kPieceUnits = 1 << 16;
+  // Below this, handing work to another thread takes longer than the work.
+  static constexpr uint64_t kUnitsWorthAThread = 1 << 18;
+
   // Differing units among kPieceUnits or fewer.
   struct Piece {
     uint64_t first = 0;
@@ -56,6 +68,16 @@ class Capture : public TensorSource {
     std::vector<Range> taken;   // rising, neither overlapping nor touching
   };
 
+  // What of a row of blocks is kept.
+  struct BlockRow {
+    std::vector<Piece> pieces;
+    Bytes scales;
+    uint64_t rescaled = 0;
+  };
+
+  Status CheckFp8Block(size_t weight, size_t scale, DType dtype, ByteSpan values, Fp8Scales policy) const;
+  Result<BlockRow> CompareBlockRow(size_t weight, size_t scale, uint64_t number, DType dtype, ByteSpan values,
+                                   Fp8Scales policy) const;
   Result<Piece> Compare(size_t ordinal, uint64_t first, uint64_t units, DType dtype, ByteSpan values) const;
   static bool Add(std::vector<Range>& taken, Range range);
 

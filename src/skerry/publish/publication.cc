@@ -8,6 +8,7 @@
 #include "skerry/publish/anchor_schedule.h"
 #include "skerry/publish/anchor_writer.h"
 #include "skerry/publish/version_objects.h"
+#include "skerry/tensors/tensor_subset.h"
 
 namespace skerry {
 namespace {
@@ -105,7 +106,9 @@ Result<EncodedPart> Publication::Encode(const std::vector<size_t>& tensors, int 
 // wanted and has nothing else.
 Result<std::vector<EncodedPart>> Publication::EncodeParts(TaskQueue& uploads) {
   const bool wanted_anyway = wanted_ || files_changed_;
-  const std::vector<std::vector<size_t>> groups = GroupTensors(target_.layout(), PartsToMake());
+  const std::vector<std::vector<size_t>> groups = shared_.empty()
+                                                      ? GroupTensors(target_.layout(), PartsToMake())
+                                                      : GroupOtherTensors(target_.layout(), shared_, PartsToMake());
   std::vector<EncodedPart> parts;
   bool stored = false;
   for (size_t i = 0; i < groups.size(); ++i) {
@@ -118,7 +121,39 @@ Result<std::vector<EncodedPart>> Publication::EncodeParts(TaskQueue& uploads) {
     SKERRY_TRY(ProvePart(part, snapshot_.checkpoint(), target_, options_.threads, progress_));
     parts.push_back(std::move(part));
   }
+  if (!shared_.empty()) SKERRY_TRY(AddSharedPart(parts, uploads));
   return parts;
+}
+
+// Side files are not shared: they travel with another part.
+Status Publication::AddSharedPart(std::vector<EncodedPart>& parts, TaskQueue& uploads) {
+  const int number = static_cast<int>(parts.size());
+  bool is_made = false;
+  if (shared_made_ != nullptr) {
+    shared_part_ = *shared_made_;
+    shared_part_->tensors = shared_;
+    SKERRY_ASSIGN(is_made, FitsHere(*shared_part_));
+    if (is_made) receipt_.shared_bytes = shared_part_->receipt.info.changed > 0 ? shared_part_->object.size : 0;
+  }
+  if (!is_made) {
+    SKERRY_ASSIGN(shared_part_, Encode(shared_, number));
+    if (shared_part_->receipt.info.changed > 0) SKERRY_TRY(StorePart(*shared_part_, uploads));
+  }
+  SKERRY_TRY(ProvePart(*shared_part_, snapshot_.checkpoint(), target_, options_.threads, progress_));
+  parts.push_back(*shared_part_);
+  return {};
+}
+
+// Whether these tensors are the same here as in the view that the part was made for, before and after.
+Result<bool> Publication::FitsHere(const EncodedPart& part) const {
+  const auto are = [&](const TensorSource& source, const std::vector<RunningDigest>& digests) -> Result<bool> {
+    SKERRY_ASSIGN(const std::vector<RunningDigest> here,
+                  DigestTensors(TensorSubset(source, part.tensors), options_.threads, progress_));
+    return here == digests;
+  };
+  SKERRY_ASSIGN(const bool before, are(snapshot_.checkpoint(), part.receipt.base_digests));
+  if (!before) return false;
+  return are(target_.tensors(), part.receipt.target_digests);
 }
 
 // This writer's part, and for writer 0 those of the others.
@@ -234,7 +269,6 @@ void Publication::Follow() {
     receipt_.warning = "the version is out, but what should follow it failed (the next publish makes up for it): " +
                        followed.error().message;
   }
-  Sweep();
 }
 
 Status Publication::WriteAnchorIfDue(const Manifest& manifest) {
@@ -308,12 +342,17 @@ Status Publication::PrepareSnapshot(bool from_scratch) {
               run_, head.version);
 }
 
-// Snapshot and patch; once more where the snapshot turns out to be damaged.
-Status Publication::MakePatch() {
+Status Publication::Prepare() {
   Stopwatch watch;
   SKERRY_TRY(PrepareSnapshot(/*from_scratch=*/false));
   SKERRY_TRY(Failpoint("publish.snapshot_ready"));
   receipt_.snapshot_seconds = watch.Lap();
+  return {};
+}
+
+// The patch; once more where the snapshot turns out to be damaged.
+Status Publication::MakePatch() {
+  Stopwatch watch;
   Status encoded = EncodeAndStore();
   if (!encoded && encoded.error().code == Code::kCorrupt) {
     watch.Lap();

@@ -43,8 +43,22 @@ class Publication {
 
   // Whether the asked number is taken: by these bytes (nothing to do; the receipt says so) or by others (an error).
   Result<bool> TakenAlready();
-  // The snapshot at the head, and all objects of the version; none where the head has these bytes already and it is not
-  // `wanted` all the same. The receipt says which.
+  // Tensors that all views of the run have alike, by their ordinals here: they get a part of their own, so that one
+  // object does for all. `made`: that part of the run's own view, already stored; null where this one is to make it.
+  // Before Make.
+  void Share(std::vector<size_t> tensors, const EncodedPart* made) {
+    shared_ = std::move(tensors);
+    shared_made_ = made;
+  }
+  // What Share made; null where nothing is shared.
+  const EncodedPart* shared_part() const { return shared_part_ ? &*shared_part_ : nullptr; }
+  const Layout& snapshot_layout() const { return snapshot_.checkpoint().layout(); }
+  const Layout& target_layout() const { return target_.layout(); }
+
+  // Brings the snapshot to the head.
+  Status Prepare();
+  // All objects of the version; none where the head has these bytes already and it is not `wanted` all the same. The
+  // receipt says which.
   Status Make(bool wanted);
   // Of a writer other than the first: awaits the version, of which nothing else is left to do.
   bool is_other_writer() const { return exchange_ && options_.writer->index != 0; }
@@ -54,6 +68,8 @@ class Publication {
   const StagedManifest& staged() const { return *staged_; }
   // The head has moved: the version is out. What fails from here on is a warning in the receipt.
   void Follow();
+  // Removes what was kept for the steps before.
+  void Sweep() const;
   // Where nothing was published: an anchor that was interrupted is gone on with.
   Status StayAtHead();
 
@@ -74,8 +90,9 @@ class Publication {
   Status PrepareSnapshot(bool from_scratch);
   Status AdvanceSnapshot();
   Status WriteAnchorIfDue(const Manifest& manifest);
+  Status AddSharedPart(std::vector<EncodedPart>& parts, TaskQueue& uploads);
+  Result<bool> FitsHere(const EncodedPart& part) const;
   void FillReceipt();
-  void Sweep() const;
 
   SkipBuilder::Step ThisStep() const {
     return {.run = run_,
@@ -105,6 +122,9 @@ class Publication {
   std::vector<Edge> skip_edges_;
   ObjectRef digests_;
   std::optional<StagedManifest> staged_;
+  std::vector<size_t> shared_;  // tensors that all views have alike
+  const EncodedPart* shared_made_ = nullptr;
+  std::optional<EncodedPart> shared_part_;
   std::optional<PartExchange> exchange_;  // with the other writers, where there are any
   PublishReceipt receipt_;
 };

@@ -47,6 +47,7 @@ struct PublishReceipt {
   Digest model;
   uint64_t elements = 0, changed = 0, tensors_changed = 0;
   uint64_t patch_bytes = 0, checkpoint_bytes = 0;
+  uint64_t shared_bytes = 0;    // of a further view: of its patch, what lies in an object of the run's own
   std::string warning;          // something that the next publish has to mend; the version itself is out
   double snapshot_seconds = 0;  // bringing the snapshot to the head
   double diff_seconds = 0;      // of the elapsed encode time, the share of comparing and digesting
@@ -91,7 +92,8 @@ class Publisher {
   // `version`, publishing the head's own bytes again is a no-op; with it, a number that is taken by other bytes is
   // kConflict. A steady publisher sends five requests for a patch in one part: patch, digests, the alias of the version
   // before, manifest, head. Where the run has further views, each step is taken in all of them before the next one, and
-  // the one head moves when all are durable; kInvalid unless `views` has them all.
+  // the one head moves when all are durable; kInvalid unless `views` has them all. Tensors that are the same in all
+  // views (embeddings that are not quantised, norms) travel in one object for all.
   Result<PublishReceipt> Publish(const Checkpoint& checkpoint, const ViewCheckpoints& views,
                                  const PublishOptions& options, const Clock& clock, Progress& progress);
   Result<PublishReceipt> Publish(const Checkpoint& checkpoint, const PublishOptions& options, const Clock& clock,

@@ -1,5 +1,7 @@
 #include "skerry/publish/version_encoder.h"
 
+#include <algorithm>
+
 #include "skerry/apply/verified_changes.h"
 #include "skerry/patch/file_sink.h"
 #include "skerry/patch/patch.h"
@@ -54,19 +56,31 @@ std::vector<PatchPart::TensorRange> RangesOf(const std::vector<size_t>& tensors)
   return ranges;
 }
 
-std::vector<std::vector<size_t>> GroupTensors(const Layout& layout, size_t groups) {
-  groups = std::min(groups, layout.tensors().size());
-  if (groups <= 1) return {{}};
+std::vector<std::vector<size_t>> GroupOtherTensors(const Layout& layout, const std::vector<size_t>& without,
+                                                   size_t groups) {
+  std::vector<size_t> among;
+  uint64_t total = 0;
+  for (size_t i = 0; i < layout.tensors().size(); ++i) {
+    if (std::binary_search(without.begin(), without.end(), i)) continue;
+    among.push_back(i);
+    total += layout.tensors()[i].bytes;
+  }
   std::vector<std::vector<size_t>> out(1);
   uint64_t bytes = 0;
-  for (size_t i = 0; i < layout.tensors().size(); ++i) {
+  for (const size_t i : among) {
     // The group that the tensor's middle falls into.
     const uint64_t middle = bytes + layout.tensors()[i].bytes / 2;
-    const bool next = layout.total_bytes() > 0 && middle * groups / layout.total_bytes() >= out.size();
+    const bool next = total > 0 && middle * std::min(groups, among.size()) / total >= out.size();
     if (next && !out.back().empty()) out.emplace_back();
     out.back().push_back(i);
     bytes += layout.tensors()[i].bytes;
   }
+  return out;
+}
+
+std::vector<std::vector<size_t>> GroupTensors(const Layout& layout, size_t groups) {
+  if (std::min(groups, layout.tensors().size()) <= 1) return {{}};
+  std::vector<std::vector<size_t>> out = GroupOtherTensors(layout, {}, groups);
   if (out.size() == 1) return {{}};
   return out;
 }

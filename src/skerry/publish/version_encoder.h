@@ -36,6 +36,9 @@ std::vector<PatchPart::TensorRange> RangesOf(const std::vector<size_t>& tensors)
 
 // Cuts all tensors of a layout into groups of about equal bytes, by ordinal; a single group is empty: all.
 std::vector<std::vector<size_t>> GroupTensors(const Layout& layout, size_t groups);
+// The same for all but some, which rise: at least one tensor is left. A single group lists them, too.
+std::vector<std::vector<size_t>> GroupOtherTensors(const Layout& layout, const std::vector<size_t>& without,
+                                                   size_t groups);
 
 struct EncodedVersion {
   std::vector<PatchPart> parts;

@@ -1,6 +1,8 @@
 #include "skerry/publish/version_publication.h"
 
 #include <algorithm>
+#include <map>
+#include <string_view>
 
 namespace skerry {
 namespace {
@@ -52,15 +54,64 @@ Result<bool> VersionPublication::TakenAlready() {
   return taken;
 }
 
-// The further views first: what changed in one of them makes a version in all.
-Status VersionPublication::Make() {
-  bool changed = false;
-  for (size_t i = 1; i < all_.size(); ++i) {
-    const Status made = all_[i]->Make(/*wanted=*/true);
-    if (!made) return Annotate(made.error(), fmt::format("view {}", views_[i]->run.view()));
-    changed = changed || all_[i]->changed();
+// Tensors of the same name, dtype and shape in all views, in the same order, by their ordinals in each; none where they
+// would be all of a view, or where some view changes how its tensors lie in files (parts can't).
+std::vector<std::vector<size_t>> VersionPublication::SharedTensors() const {
+  std::vector<std::vector<size_t>> shared(all_.size());
+  if (all_.size() == 1) return shared;
+  for (const auto& one : all_) {
+    if (one->snapshot_layout().digest() != one->target_layout().digest()) return shared;
   }
-  return own().Make(changed);
+  std::vector<std::map<std::string_view, size_t>> ordinals(all_.size());
+  for (size_t view = 1; view < all_.size(); ++view) {
+    const std::vector<LayoutTensor>& tensors = all_[view]->target_layout().tensors();
+    for (size_t i = 0; i < tensors.size(); ++i) ordinals[view].emplace(tensors[i].name, i);
+  }
+  const std::vector<LayoutTensor>& own_tensors = own().target_layout().tensors();
+  for (size_t i = 0; i < own_tensors.size(); ++i) {
+    std::vector<size_t> at = {i};
+    for (size_t view = 1; view < all_.size(); ++view) {
+      const auto found = ordinals[view].find(own_tensors[i].name);
+      if (found == ordinals[view].end()) break;
+      const LayoutTensor& tensor = all_[view]->target_layout().tensors()[found->second];
+      const bool alike = tensor.dtype == own_tensors[i].dtype && tensor.shape == own_tensors[i].shape;
+      if (!alike || (!shared[view].empty() && shared[view].back() >= found->second)) break;
+      at.push_back(found->second);
+    }
+    if (at.size() < all_.size()) continue;
+    for (size_t view = 0; view < all_.size(); ++view) shared[view].push_back(at[view]);
+  }
+  for (size_t view = 0; view < all_.size(); ++view) {
+    if (shared[view].size() == all_[view]->target_layout().tensors().size())
+      return {all_.size(), std::vector<size_t>()};
+  }
+  return shared;
+}
+
+// What changed in one view makes a version in all, and whether something did is known at the end: objects that nobody
+// names do no harm.
+Status VersionPublication::Make() {
+  for (size_t i = 0; i < all_.size(); ++i) {
+    const Status prepared = all_[i]->Prepare();
+    if (!prepared) return InView(i, prepared.error());
+  }
+  const std::vector<std::vector<size_t>> shared = SharedTensors();
+  bool wanted = options_.allow_empty || options_.version.has_value();
+  for (size_t i = 0; i < all_.size(); ++i) {
+    if (!shared[i].empty()) all_[i]->Share(shared[i], i == 0 ? nullptr : own().shared_part());
+    const Status made = all_[i]->Make(/*wanted=*/all_.size() > 1);
+    if (!made) return InView(i, made.error());
+    wanted = wanted || all_[i]->changed();
+  }
+  if (all_.size() > 1) {
+    for (const auto& one : all_) one->receipt().published = wanted;
+  }
+  return {};
+}
+
+Status VersionPublication::InView(size_t view, const Error& error) const {
+  if (view == 0) return tl::unexpected<Error>(error);
+  return Annotate(error, fmt::format("view {}", views_[view]->run.view()));
 }
 
 Status VersionPublication::Release() {
@@ -75,6 +126,7 @@ Status VersionPublication::Release() {
   own().receipt().publish_seconds += watch.Lap();
   for (size_t i = 1; i < all_.size(); ++i) SKERRY_TRY(all_[i]->release().Join(own().release()));
   for (const auto& one : all_) one->Follow();
+  for (const auto& one : all_) one->Sweep();
   return {};
 }
 
@@ -82,7 +134,6 @@ PublishReceipt VersionPublication::Receipt() {
   PublishReceipt receipt = std::move(own().receipt());
   for (size_t i = 1; i < all_.size(); ++i) {
     PublishReceipt& of_view = all_[i]->receipt();
-    of_view.published = receipt.published;
     if (!of_view.warning.empty() && receipt.warning.empty()) {
       receipt.warning = fmt::format("view {}: {}", views_[i]->run.view(), of_view.warning);
     }

@@ -27,7 +27,9 @@ class VersionPublication {
   bool AllAtTheSameHead() const;
   Status CheckViews() const;
   Result<bool> TakenAlready();
+  std::vector<std::vector<size_t>> SharedTensors() const;
   Status Make();
+  Status InView(size_t view, const Error& error) const;
   Status Release();
   PublishReceipt Receipt();
 

@@ -208,6 +208,89 @@ TEST_F(ViewPublishTest, GcKeepsTheSameVersionsOfEveryView) {
   ExpectAllComesOut(run_);
 }
 
+class SharedPartTest : public ViewPublishTest {
+ protected:
+  SharedPartTest() {
+    view_models_.erase("nf4");
+    model_.tensors.push_back(RandomTensor("weight", DType::kBF16, {60, 64}, random_));
+    TestModel& view = view_models_.at("fp8-block");
+    view = model_;
+    view.tensors.back() = RandomTensor("weight", DType::kF8E4M3, {60, 64}, random_);
+    view.tensors.push_back(RandomTensor("weight_scale_inv", DType::kF32, {1, 1}, random_));
+    Must(Init(shared_));
+  }
+  // Everything moves; what is not quantised is the same in the view.
+  void StepTogether() {
+    Step();
+    TestModel& view = view_models_.at("fp8-block");
+    for (const TestTensor& tensor : model_.tensors) {
+      if (tensor.name != "weight") view[tensor.name] = tensor;
+    }
+  }
+  std::vector<std::string> DeltaKeys(const RunId& run, uint64_t version) {
+    std::vector<std::string> keys;
+    const Manifest manifest = Must(board_.ReadManifest(run, Version(version)));
+    for (const PatchPart& part : manifest.edges.at(0).parts) {
+      keys.push_back(part.object.key);
+    }
+    return keys;
+  }
+
+  const RunId shared_ = Run("shared"), view_ = Run("shared/fp8-block");
+};
+
+TEST_F(SharedPartTest, WhatIsNotQuantisedTravelsInOneObjectForAllViews) {
+  for (uint64_t version = 1; version <= 9; ++version) {
+    StepTogether();
+    const PublishReceipt receipt = Must(Publish(shared_));
+    const auto own = DeltaKeys(shared_, version), view = DeltaKeys(view_, version);
+    ASSERT_EQ(own.size(), 2u);
+    ASSERT_EQ(view.size(), 2u);
+    EXPECT_EQ(own[1], view[1]);
+    EXPECT_NE(own[0], view[0]);
+    const PublishReceipt& of_view = receipt.views.at(0).second;
+    EXPECT_EQ(of_view.shared_bytes, Must(board_.ReadManifest(view_, Version(version))).edges[0].parts[1].object.size);
+    EXPECT_LT(of_view.shared_bytes, of_view.patch_bytes);
+  }
+  ExpectEveryVersionComesOut(shared_);
+  ExpectEveryVersionComesOut(view_);
+  // gc of a board that keeps other versions of the view than of the run takes nothing from it.
+  const CollectOptions options{.policy = {.keep_versions = 3}, .grace = std::chrono::seconds(0), .run = shared_};
+  Must(Collect(board_, options, clock_));
+  for (const RunId& run : {shared_, view_}) {
+    versions_[run].erase(versions_[run].begin(), versions_[run].find(7));
+    ExpectEveryVersionComesOut(run);
+  }
+}
+
+TEST_F(SharedPartTest, WhatDiffersInAViewIsNotTakenFromAnother) {
+  StepTogether();
+  Must(Publish(shared_));
+  // The view's own copy of one of those tensors goes another way, and back.
+  StepTogether();
+  TestTensor& copy = view_models_.at("fp8-block").tensors.front();
+  copy.bytes[0] ^= std::byte{1};
+  const PublishReceipt apart = Must(Publish(shared_));
+  EXPECT_EQ(apart.views.at(0).second.shared_bytes, 0u);
+  EXPECT_NE(DeltaKeys(shared_, 2).back(), DeltaKeys(view_, 2).back());
+  StepTogether();
+  EXPECT_EQ(Must(Publish(shared_)).views.at(0).second.shared_bytes, 0u);  // they begin at different bytes
+  StepTogether();
+  EXPECT_GT(Must(Publish(shared_)).views.at(0).second.shared_bytes, 0u);
+  ExpectEveryVersionComesOut(shared_);
+  ExpectEveryVersionComesOut(view_);
+}
+
+TEST_F(SharedPartTest, AViewThatChangesItsFilesHasPartsOfItsOwn) {
+  StepTogether();
+  form_.shards = 3;
+  EXPECT_EQ(Must(Publish(shared_)).views.at(0).second.shared_bytes, 0u);
+  StepTogether();
+  EXPECT_GT(Must(Publish(shared_)).views.at(0).second.shared_bytes, 0u);
+  ExpectEveryVersionComesOut(shared_);
+  ExpectEveryVersionComesOut(view_);
+}
+
 TEST_F(ViewPublishTest, TheSameBaseAgainIsANoOpAndOtherViewsAreAConflict) {
   EXPECT_FALSE(Must(Init(run_)).created);
   view_models_.erase("nf4");

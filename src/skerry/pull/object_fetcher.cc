@@ -27,6 +27,7 @@ struct ObjectFetcher::Item {
   size_t index = 0;
   ObjectRef object;
   Path path;
+  const Item* same_before = nullptr;  // the last one before it that is at this path: that one brings it
   State state = State::kWaiting;
   bool ahead = false;      // nobody had asked for it when it was opened
   bool postponed = false;  // failed ahead: tried again when somebody asks for it
@@ -54,6 +55,9 @@ ObjectFetcher::ObjectFetcher(const Board& board, std::vector<Wanted> wanted, con
     item->path = cache_ == nullptr ? std::move(one.path) : cache_->PathOf(one.object);
     item->object = std::move(one.object);
     all_bytes_ += item->object.size;
+    for (const auto& before : items_) {
+      if (before->path == item->path) item->same_before = before.get();
+    }
     items_.push_back(std::move(item));
   }
   const auto most = static_cast<uint64_t>(std::clamp(options_.parallel, 1, kMostParallel));
@@ -160,6 +164,8 @@ std::optional<ObjectFetcher::Job> ObjectFetcher::NextJob(const Item* only) {
         return Job{item.get(), range};
       }
     } else if (item->state == Item::State::kWaiting) {
+      // Opened now, it would wait for the other one's file, which may stay pinned for as long as this one is wanted.
+      if (item->same_before != nullptr && item->same_before->state != Item::State::kDone) continue;
       if (!MayOpen(item->index)) return std::nullopt;
       item->state = Item::State::kOpening;
       item->ahead = item->index >= wanted_;

@@ -248,6 +248,23 @@ TEST_F(ObjectFetcherTest, ACacheThatIsTooSmallIsSaidSoAndKeepsNoRest) {
   EXPECT_EQ(store_->bytes(), 0u);
 }
 
+TEST_F(ObjectFetcherTest, AnObjectThatIsWantedTwiceComesOnceAndIsHeldByBoth) {
+  const ObjectRef twice = Store("twice", 1000), other = Store("other", 1000);
+  // While it is read, the other threads go on past its second place.
+  store_->before = [&](std::string_view key, uint64_t) {
+    if (key == twice.key) store_->WaitForRead(other.key);
+    return Status();
+  };
+  ObjectCache cache = Must(ObjectCache::Open(directory_ / "cache", kMiB));
+  ObjectFetcher fetcher(board_, Wanted({twice, twice, other}), Parallel(4), {}, &cache);
+  const FetchedObject first = Must(fetcher.Take(0, Progress::None()));
+  const FetchedObject second = Must(fetcher.Take(1, Progress::None()));
+  EXPECT_EQ(second.path, first.path);
+  EXPECT_EQ(second.transferred, 0u);
+  EXPECT_EQ(DigestAt(Must(fetcher.Take(2, Progress::None())).path), other.sha256);
+  EXPECT_EQ(store_->reads(twice.key), 1);
+}
+
 TEST_F(ObjectFetcherTest, G14_SeveralReadersOfOneCacheFetchEachObjectOnce) {
   std::vector<ObjectRef> objects = StoreSmall(8);
   objects.push_back(Store("large", 9 * kMiB));
