@@ -125,6 +125,8 @@ def test_a_running_answer_says_where_it_began_and_ended(kind, agent, engine, tra
     wait_for(lambda: e.contract.running == 4, "the requests")
     trainer.publish(1)
     a.wait_for_version(1)
+    made = e.contract.made
+    wait_for(lambda: e.contract.made > made + 40, "each of them to get tokens of the new version")
     with e.contract.lock:
         e.contract.end_requests()
     for thread in threads:

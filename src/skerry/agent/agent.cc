@@ -1,15 +1,15 @@
 #include "skerry/agent/agent.h"
 
-#include <sys/resource.h>
-
 #include <algorithm>
-#include <csignal>
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "skerry/agent/head_watch.h"
 #include "skerry/agent/instance_lock.h"
 #include "skerry/agent/scrub_loop.h"
+#include "skerry/base/end_signals.h"
 #include "skerry/base/log.h"
+#include "skerry/http/connection_limit.h"
 #include "skerry/metrics/proxy_metrics.h"
 #include "skerry/proxy/proxy.h"
 
@@ -20,8 +20,6 @@ using std::chrono::milliseconds;
 
 // Of a client that takes nothing of its answer.
 constexpr milliseconds kClientPatience{60'000};
-// Descriptors that the agent needs besides two for each connection.
-constexpr uint64_t kOtherDescriptors = 256;
 constexpr uint64_t kMaxContactBytes = 64 << 10;
 
 Path ContactPath(const StateDirectory& state, const std::string& name) { return state.Agent(name) / "contact.json"; }
@@ -42,26 +40,6 @@ Status WriteContact(const StateDirectory& state, const std::string& name, const 
   SKERRY_TRY(file.Append(AsBytes(text)));
   return file.Sync();
 }
-
-// Signals that end the agent, taken by sigwait on the main thread: blocked in all threads from the beginning.
-class EndSignals {
- public:
-  EndSignals() {
-    sigemptyset(&signals_);
-    sigaddset(&signals_, SIGTERM);
-    sigaddset(&signals_, SIGINT);
-    pthread_sigmask(SIG_BLOCK, &signals_, &before_);
-  }
-  ~EndSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  void Wait() const {
-    int signal = 0;
-    sigwait(&signals_, &signal);
-    LogInfo("{}: stopping", signal == SIGTERM ? "SIGTERM" : "SIGINT");
-  }
-
- private:
-  sigset_t signals_{}, before_{};
-};
 
 Result<std::vector<std::unique_ptr<Engine>>> MakeEngines(const AgentOptions& options) {
   std::vector<std::unique_ptr<Engine>> engines;
@@ -102,19 +80,6 @@ Result<std::vector<ProxyEngine>> ProxyEngines(const AgentOptions& options,
   }
   if (upstream == options.upstreams.end()) return all;
   return Fail(Code::kInvalid, "--upstream {} belongs to no engine: only none, exec and webhook take one", *upstream);
-}
-
-// Raises the process's limit of open files to what connections may need, and lessens their number to what is left.
-size_t ConnectionLimit(size_t wanted) {
-  rlimit files{};
-  if (getrlimit(RLIMIT_NOFILE, &files) != 0) return wanted;
-  files.rlim_cur = files.rlim_max;
-  if (setrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur == RLIM_INFINITY) return wanted;
-  const uint64_t possible =
-      files.rlim_cur > 2 * kOtherDescriptors ? (files.rlim_cur - kOtherDescriptors) / 2 : kOtherDescriptors / 2;
-  if (wanted <= possible) return wanted;
-  LogWarning("at most {} connections instead of {}: the process may open {} files", possible, wanted, files.rlim_cur);
-  return possible;
 }
 
 // Waits until the loop is where it may be left: at its end, or in a stage, which may be left anywhere.
@@ -159,10 +124,12 @@ Status RunAgent(AgentOptions options, const Reconciler::OpenBoard& open_board) {
   ProxyMetrics proxy_metrics(registry);
   SharedStatus status;
   EventLoop event_loop;
-  std::function<void()> wake;  // once there is something to wake
+  std::function<void()> wake;             // once there is something to wake
+  std::function<void()> changed = [] {};  // of what the proxy takes; to be told to gateways, once that is done
   ProxyOptions proxy_options{.namespaces = options.namespaces,
                              .max_body = options.max_body,
                              .wake = [&wake] { wake(); },
+                             .changed = [&changed] { changed(); },
                              .access_log = options.access_log};
   SKERRY_ASSIGN(proxy_options.engines, ProxyEngines(options, engines));
   SKERRY_ASSIGN(const auto proxy, Proxy::Make(event_loop, std::move(proxy_options), proxy_metrics));
@@ -170,6 +137,10 @@ Status RunAgent(AgentOptions options, const Reconciler::OpenBoard& open_board) {
   Reconciler reconciler(options.reconciler, open_board, island, status, metrics);
   wake = [&reconciler] { reconciler.Wake(); };
   Endpoints endpoints(options.tokens, reconciler, status, registry);
+  ListenAddress listen = options.listen;
+  const std::string instance_id = RandomToken();
+  const auto report = [&] { return ReportOf(options.identity, instance_id, listen, status.Read(), proxy->Load()); };
+  endpoints.ShowIsland(report);
   WebServerOptions web{.address = options.listen, .loop = &event_loop, .write_timeout = kClientPatience};
   web.max_connections = ConnectionLimit(options.max_connections);
   web.on_connections = [&](size_t open) { proxy_metrics.ShowConnections(open); };
@@ -181,6 +152,7 @@ Status RunAgent(AgentOptions options, const Reconciler::OpenBoard& open_board) {
   SKERRY_ASSIGN(const auto server, WebServer::Listen(std::move(web), [&](const ServerRequest& request) {
                   return endpoints.Answer(request);
                 }));
+  listen = server->address();
   SKERRY_TRY(WriteContact(state, name, {server->url(), options.tokens.admin}));
   LogInfo("agent {} listens on {} for run {} with {} engines", name, server->url(), options.reconciler.policy.run,
           options.engines.size());
@@ -189,14 +161,22 @@ Status RunAgent(AgentOptions options, const Reconciler::OpenBoard& open_board) {
   if (options.scrub_bytes_per_second > 0) {
     scrub.emplace(state, options.scrub_bytes_per_second, reconciler, status, metrics);
   }
+  Registration registration(options.registration, report);
+  event_loop.Do([&] { changed = [&registration] { registration.Changed(); }; });
+  std::optional<HeadWatch> watch;
+  watch.emplace(open_board, reconciler);
   auto loop = std::async(std::launch::async, [&] { reconciler.Run(); });
   signals.Wait();
 
   status.Change([](AgentStatus& now) { now.stopping = true; });
+  registration.Tell();
   reconciler.Stop();
+  watch.reset();
   scrub.reset();
   proxy->Stop();
   (void)server->Stop(options.grace);
+  event_loop.Do([&] { changed = [] {}; });
+  registration.Leave();
   if (!WaitForTheLoop(loop, status)) {
     LogInfo("left a stage where it was: the next agent finishes it or begins it again");
     std::_Exit(0);

@@ -8,6 +8,8 @@
 #include "skerry/agent/endpoints.h"
 #include "skerry/agent/island.h"
 #include "skerry/agent/reconciler.h"
+#include "skerry/agent/registration.h"
+#include "skerry/agent/reporting.h"
 #include "skerry/engine/engine.h"
 #include "skerry/http/listen_address.h"
 
@@ -28,6 +30,9 @@ struct AgentOptions {
   std::chrono::milliseconds engine_timeout{3'600'000};
   std::chrono::milliseconds grace{10'000};  // for running requests, at the agent's end
   Path access_log;
+  // Towards gateways (docs/gateway.md); none: it can still be asked.
+  IslandIdentity identity;
+  RegistrationOptions registration;
   EndpointTokens tokens;  // an empty admin token: one is made and kept in the agent's folder, for who may read it
   uint64_t scrub_bytes_per_second = 20'000'000;  // 0: no scrubbing
 };

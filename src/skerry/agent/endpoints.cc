@@ -132,6 +132,10 @@ ServerResponse Endpoints::Answer(const ServerRequest& request) {
     if (!is_get) return NotAllowed("GET");
     return {.content_type = "application/json", .body = ToJson(status_.Read())};
   }
+  if (path == "/v1/skerry/island") {
+    if (!is_get) return NotAllowed("GET");
+    return {.content_type = "application/json", .body = ToJson(report_())};
+  }
   if (path == "/v1/skerry/wake") {
     if (request.method != "POST") return NotAllowed("POST");
     if (auto refusal = Refusal(request, /*admin_only=*/false)) return *std::move(refusal);

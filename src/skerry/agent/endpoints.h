@@ -6,6 +6,7 @@
 
 #include "skerry/agent/agent_status.h"
 #include "skerry/agent/reconciler.h"
+#include "skerry/gateway/island_report.h"
 #include "skerry/http/server.h"
 #include "skerry/metrics/registry.h"
 
@@ -20,6 +21,7 @@ struct EndpointTokens {
 // GET  /readyz            200, or 503 and why not
 // GET  /metrics           for Prometheus
 // GET  /v1/skerry/status  agent_status.h
+// GET  /v1/skerry/island  island_report.h
 // POST /v1/skerry/wake    look at the board now                    user or admin
 // GET|PUT|DELETE /v1/skerry/policy  what is followed               PUT, DELETE: admin
 // POST /v1/skerry/rollback          pin an older version           admin
@@ -28,6 +30,9 @@ class Endpoints {
  public:
   Endpoints(EndpointTokens tokens, Reconciler& reconciler, const SharedStatus& status, const MetricRegistry& metrics)
       : tokens_(std::move(tokens)), reconciler_(reconciler), status_(status), metrics_(metrics) {}
+
+  // Before the first request: how the island's report is made, on any thread.
+  void ShowIsland(std::function<IslandReport()> report) { report_ = std::move(report); }
 
   // Whether a path is one of these; every other one may be an engine's.
   static bool Has(std::string_view path);
@@ -45,6 +50,7 @@ class Endpoints {
   Reconciler& reconciler_;
   const SharedStatus& status_;
   const MetricRegistry& metrics_;
+  std::function<IslandReport()> report_;
 };
 
 }  // namespace skerry

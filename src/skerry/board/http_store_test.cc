@@ -99,6 +99,67 @@ TEST(HttpStore, RepeatsWhatMayPassAndExplainsWhatWillNot) {
   EXPECT_EQ(server.requests().size(), 8u);
 }
 
+TEST(HttpStore, TellsOfBytesAsTheyComeAndBeginsAgainAfterABreak) {
+  const auto part = [](std::string_view body, size_t sent) {
+    return WireAnswer{.bytes = fmt::format("HTTP/1.1 206 Partial Content\r\nContent-Length: {}\r\nContent-Range: bytes "
+                                           "0-{}/{}\r\n\r\n{}",
+                                           body.size(), body.size() - 1, body.size(), body.substr(0, sent)),
+                      .then = sent < body.size() ? WireAnswer::Then::kClose : WireAnswer::Then::kKeep};
+  };
+  HttpServer server({part("0123456789", 4), part("0123456789", 10)});
+  const auto store = StoreAt(server);
+  Bytes out(10);
+  std::vector<uint64_t> told;
+  Must(store->ReadRangeTelling("k", 0, out, [&](uint64_t there) { told.push_back(there); }));
+  EXPECT_EQ(AsText(out), "0123456789");
+  EXPECT_THAT(told, testing::ElementsAre(4, 10));
+}
+
+TEST(HttpStore, SendsItsTokenWithEveryRequestAndSaysWhereOneCouldCome) {
+  HttpServer server([](const ReceivedRequest& request) {
+    return request.Header("Authorization") == "Bearer hunter2" ? Answer(200, "x") : Answer(401, "no");
+  });
+  EXPECT_THAT(StoreAt(server)->Get("k", 10), Fails(Code::kInvalid, HasSubstr("?token_file=FILE")));
+  HttpStoreOptions options;
+  options.url = server.url();
+  options.token = "hunter2";
+  const auto store = Must(HttpStore::Open(std::move(options)));
+  EXPECT_EQ(AsText(Must(store->Get("k", 10)).bytes), "x");
+  Must(store->Stat("k"));
+  EXPECT_THAT(store->Describe(), testing::Not(HasSubstr("hunter2")));
+}
+
+TEST(HttpStore, WaitsForAChangeWhereTheServerKnowsHow) {
+  const HttpHeaders waits{{"Skerry-Wait", "5"}, {"ETag", "\"new\""}};
+  HttpServer server({Answer(304, "", waits), Answer(200, "x", waits), Answer(404), Answer(503)});
+  const auto store = StoreAt(server);
+  const auto wait = [&] {
+    return store->WaitForChange("k", Generation("\"old\""), 10, std::chrono::milliseconds(4100));
+  };
+  EXPECT_EQ(Must(wait()), std::nullopt);
+  const auto changed = Must(wait());
+  ASSERT_TRUE(changed);
+  EXPECT_EQ(AsText(changed->bytes), "x");
+  EXPECT_EQ(changed->generation, Generation("\"new\""));
+  EXPECT_THAT(wait(), Fails(Code::kNotFound));
+  EXPECT_THAT(wait(), Fails(Code::kUnavailable));
+  for (const ReceivedRequest& request : server.requests()) {
+    EXPECT_EQ(request.Header("Skerry-Wait"), "5") << "rounded up";
+    EXPECT_EQ(request.Header("If-None-Match"), "\"old\"");
+  }
+}
+
+TEST(HttpStore, KnowsAServerThatDoesNotWait) {
+  HttpServer server({Answer(304), Answer(200, "x"), Answer(200, "y")});
+  const auto store = StoreAt(server);
+  const auto wait = [&] {
+    return store->WaitForChange("k", Generation(Sha256::Of("x").Hex()), 10, std::chrono::milliseconds(1000));
+  };
+  EXPECT_THAT(wait(), Fails(Code::kUnsupported));
+  EXPECT_THAT(wait(), Fails(Code::kUnsupported)) << "the same bytes, at once";
+  EXPECT_EQ(AsText(Must(wait())->bytes), "y") << "they have changed all the same";
+}
+
 TEST(HttpStore, RefusesAddressesThatCannotBe) {
   for (const std::string bad : {"", "host/path", "ftp://h", "http://", "http:///x", "http://h?x", "http://u@h"}) {
     HttpStoreOptions options;

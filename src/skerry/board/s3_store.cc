@@ -74,11 +74,16 @@ Result<Object> S3Store::Get(std::string_view key, uint64_t limit) {
 }
 
 Status S3Store::ReadRange(std::string_view key, uint64_t offset, MutableByteSpan out) {
+  return ReadRangeTelling(key, offset, out, nullptr);
+}
+
+Status S3Store::ReadRangeTelling(std::string_view key, uint64_t offset, MutableByteSpan out,
+                                 const std::function<void(uint64_t)>& told) {
   SKERRY_ASSIGN(const std::string name, NameOf(key));
   if (out.size() > UINT64_MAX - offset) {
     return Fail(Code::kCorrupt, "{}: no object has {} bytes at {}", key, out.size(), offset);
   }
-  if (!out.empty()) return client_->GetRange(name, offset, out);
+  if (!out.empty()) return client_->GetRange(name, offset, out, told);
   SKERRY_ASSIGN(const S3ObjectInfo info, client_->Head(name));
   if (offset <= info.size) return {};
   return Fail(Code::kCorrupt, "{} has {} bytes, but 0 bytes at {} were asked for", key, info.size, offset);

@@ -27,6 +27,8 @@ class S3Store : public Store {
   std::string Describe() const override;
   Result<Object> Get(std::string_view key, uint64_t limit) override;
   Status ReadRange(std::string_view key, uint64_t offset, MutableByteSpan out) override;
+  Status ReadRangeTelling(std::string_view key, uint64_t offset, MutableByteSpan out,
+                          const std::function<void(uint64_t)>& told) override;
   Result<ObjectInfo> Stat(std::string_view key) override;
   Status PutIfAbsent(std::string_view key, const ByteSource& source) override;
   Result<Generation> CompareAndSwap(std::string_view key, const std::optional<Generation>& expected,

@@ -22,4 +22,16 @@ Result<uint64_t> Store::SweepLeftovers(std::chrono::seconds) { return 0; }
 
 std::optional<Path> Store::LocalPath(std::string_view) const { return std::nullopt; }
 
+Status Store::ReadRangeTelling(std::string_view key, uint64_t offset, MutableByteSpan out,
+                               const std::function<void(uint64_t)>& told) {
+  SKERRY_TRY(ReadRange(key, offset, out));
+  told(out.size());
+  return {};
+}
+
+Result<std::optional<Object>> Store::WaitForChange(std::string_view, const Generation&, uint64_t,
+                                                   std::chrono::milliseconds) {
+  return Fail(Code::kUnsupported, "{} does not tell when an object changes", Describe());
+}
+
 }  // namespace skerry

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -56,6 +57,18 @@ class Store {
   // Fills `out` from `offset`. A range that does not lie within the object is kCorrupt: callers know the size from a
   // manifest.
   virtual Status ReadRange(std::string_view key, uint64_t offset, MutableByteSpan out) = 0;
+
+  // The same for who passes the bytes on as they come: `told` is called, on the caller's thread, with how many bytes
+  // from the beginning of `out` are there. After a transfer that broke off it may begin at less again, with other
+  // bytes.
+  virtual Status ReadRangeTelling(std::string_view key, uint64_t offset, MutableByteSpan out,
+                                  const std::function<void(uint64_t)>& told);
+
+  // Waits until a mutable object is no longer what `last` describes: the object as it is then (of at most `limit`
+  // bytes), or nullopt when `time` has passed. One attempt, an interruption point. kUnsupported where the store can't
+  // tell by itself, and has to be asked again and again with Get.
+  virtual Result<std::optional<Object>> WaitForChange(std::string_view key, const Generation& last, uint64_t limit,
+                                                      std::chrono::milliseconds time);
 
   virtual Result<ObjectInfo> Stat(std::string_view key) = 0;
 

@@ -8,6 +8,7 @@
 #include "skerry/base/text.h"
 #include "skerry/board/file_store.h"
 #include "skerry/board/s3_store.h"
+#include "skerry/http/bearer.h"
 #include "skerry/s3/profile_files.h"
 #include "skerry/s3/uri.h"
 
@@ -126,25 +127,30 @@ Result<S3Place> ParseS3Url(std::string_view url, const Environment& environment)
 }
 
 Result<HttpStoreOptions> ParseHttpUrl(std::string_view url, const Environment& environment) {
-  constexpr std::array<std::string_view, 1> kKnown = {"ca"};
+  constexpr std::array<std::string_view, 2> kKnown = {"ca", "token_file"};
   SKERRY_ASSIGN(const UrlParts parts, SplitUrl(url, kKnown));
   HttpStoreOptions options;
   options.url = parts.scheme + "://" + parts.host + "/" + parts.path;
   const std::string ca = Given(parts.settings, "ca");
   options.http.ca_file = ca.empty() ? environment("AWS_CA_BUNDLE").value_or("") : ca;
+  if (const std::string file = Given(parts.settings, "token_file"); !file.empty()) {
+    SKERRY_ASSIGN(options.token, ReadTokenFile(file));
+  }
   return options;
 }
 
-Result<std::shared_ptr<Store>> OpenStore(std::string_view board, bool create) {
+Result<std::shared_ptr<Store>> OpenStore(std::string_view board, bool create, const RetryPolicy& retry) {
   if (board.empty()) return Fail(Code::kInvalid, "the board's name is empty: name a directory or a URL");
   const size_t mark = board.find("://");
   const std::string_view scheme = mark == std::string_view::npos ? "" : board.substr(0, mark);
   if (scheme == "s3") {
     SKERRY_ASSIGN(S3Place place, ParseS3Url(board, ProcessEnvironment()));
+    place.options.retry = retry;
     return S3Store::Open(std::move(place.options), std::move(place.prefix));
   }
   if (scheme == "http" || scheme == "https") {
     SKERRY_ASSIGN(HttpStoreOptions options, ParseHttpUrl(board, ProcessEnvironment()));
+    options.retry = retry;
     return HttpStore::Open(std::move(options));
   }
   if (!scheme.empty() && scheme != "file") {

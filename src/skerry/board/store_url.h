@@ -20,7 +20,8 @@ inline constexpr const char kBoardHelp[] =
 
 // A directory (plain path or file:///…), a bucket, or a web server; other schemes are kUnsupported, by name. Asks no
 // server anything. `create`: make the directory.
-Result<std::shared_ptr<Store>> OpenStore(std::string_view board, bool create);
+// `retry`: how often a server is asked again before that is an error.
+Result<std::shared_ptr<Store>> OpenStore(std::string_view board, bool create, const RetryPolicy& retry = {});
 
 // s3://bucket/prefix?key=value&…, percent-encoded. The keys:
 //   endpoint=http://host:port  instead of Amazon's; else AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL
@@ -38,7 +39,9 @@ struct S3Place {
 };
 Result<S3Place> ParseS3Url(std::string_view url, const Environment& environment);
 
-// http(s)://host/path, with ?ca=FILE.
+// http(s)://host/path?key=value&…, percent-encoded. The keys:
+//   ca=FILE                    authorities to trust; else AWS_CA_BUNDLE
+//   token_file=FILE            the bearer token that the server wants; read here
 Result<HttpStoreOptions> ParseHttpUrl(std::string_view url, const Environment& environment);
 
 }  // namespace skerry

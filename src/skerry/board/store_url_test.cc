@@ -92,6 +92,10 @@ TEST(S3Url, RefusesWhatItDoesNotKnow) {
 TEST(HttpUrl, NamesAServerAndMayNameItsAuthority) {
   EXPECT_EQ(Must(ParseHttpUrl("https://relay.example/boards/a", Variables({}))).url, "https://relay.example/boards/a");
   EXPECT_EQ(Must(ParseHttpUrl("https://h/?ca=/c.pem", Variables({}))).http.ca_file, "/c.pem");
+  const Path token = Path(testing::TempDir()) / "store_url_token";
+  Must(WriteFileAtomically(token, AsBytes("hunter2\n")));
+  EXPECT_EQ(Must(ParseHttpUrl(fmt::format("http://h/?token_file={}", token.string()), Variables({}))).token, "hunter2");
+  EXPECT_THAT(ParseHttpUrl("http://h/?token_file=/none", Variables({})), Fails(Code::kNotFound, HasSubstr("/none")));
   EXPECT_THAT(ParseHttpUrl("https://h/?token=hunter2", Variables({})),
               Fails(Code::kInvalid, Not(HasSubstr("hunter2"))));
   EXPECT_THAT(ParseHttpUrl("https://me:hunter2@h/", Variables({})), Fails(Code::kInvalid, Not(HasSubstr("hunter2"))));

@@ -1,6 +1,13 @@
 #include "skerry/http/bearer.h"
 
+#include "skerry/base/file.h"
+
 namespace skerry {
+namespace {
+
+constexpr uint64_t kMaxTokenBytes = 4 << 10;
+
+}  // namespace
 
 std::optional<std::string> BearerTokenOf(const HttpHeaders& headers) {
   const std::string* found = nullptr;
@@ -28,6 +35,15 @@ bool SameSecret(std::string_view given, std::string_view secret) {
         different | (static_cast<unsigned char>(given[i]) ^ static_cast<unsigned char>(secret[i % secret.size()])));
   }
   return different == 0;
+}
+
+Result<std::string> ReadTokenFile(const std::string& path) {
+  auto bytes = ReadFile(path, kMaxTokenBytes);
+  if (!bytes) return Annotate(std::move(bytes).error(), "token file");
+  const std::string text = ToString(*bytes);
+  const size_t begin = text.find_first_not_of(" \t\r\n");
+  if (begin == std::string::npos) return Fail(Code::kInvalid, "token file {}: there is nothing in it", path);
+  return text.substr(begin, text.find_last_not_of(" \t\r\n") - begin + 1);
 }
 
 }  // namespace skerry

@@ -187,7 +187,7 @@ class HttpClient::Transfer {
   static int Look(void* self, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
     const Status wanted = CheckInterrupt();
     if (!wanted) static_cast<Transfer*>(self)->failure_ = wanted.error();
-    return wanted ? CURL_PROGRESSFUNC_CONTINUE : 1;
+    return wanted ? 0 : 1;  // CURL_PROGRESSFUNC_CONTINUE would print a meter
   }
 
   static size_t ReadBody(char* out, size_t size, size_t count, void* self) {

@@ -52,10 +52,12 @@ TEST(HttpClient, EndsARequestWhoseCallerIsInterrupted) {
     stop = true;
     return WireAnswer{.then = Then::kHang};
   });
+  testing::internal::CaptureStderr();
   EXPECT_THAT(HttpClient().Send(To(server, "/x?secret")),
               Fails(Code::kInterrupted, AllOf(HasSubstr("/x"), Not(HasSubstr("secret")))));
   EXPECT_THAT(HttpClient().Send(To(server)), Fails(Code::kInterrupted));
   EXPECT_EQ(server.requests().size(), 1) << "the second one is not sent";
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
 }
 
 TEST(HttpClient, SendsABodyFromACallbackWithoutWaitingForLeave) {

@@ -87,6 +87,7 @@ Result<bool> RangeReader::Receive(const HttpResponse& head, ByteSpan piece) {
   const size_t taken = std::min<uint64_t>(piece.size(), out_.size() - filled_);
   std::copy_n(piece.begin(), taken, out_.begin() + static_cast<ptrdiff_t>(filled_));
   filled_ += taken;
+  if (told_ && taken > 0) told_(filled_);
   return taken == piece.size();  // more than was asked for: the rest of a whole object
 }
 

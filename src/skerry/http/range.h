@@ -4,8 +4,10 @@
 #define SKERRY_HTTP_RANGE_H_
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "skerry/base/bytes.h"
 #include "skerry/base/result.h"
@@ -22,7 +24,9 @@ class RangeReader {
   // Of a server that ignores ranges: more bytes before the wanted ones than this are refused instead of skipped.
   static constexpr uint64_t kMaxSkipped = 1 << 30;
 
-  RangeReader(uint64_t offset, MutableByteSpan out) : offset_(offset), out_(out) {}
+  // `told`: called with how many bytes from the beginning of `out` are there, whenever that has changed.
+  RangeReader(uint64_t offset, MutableByteSpan out, std::function<void(uint64_t)> told = nullptr)
+      : offset_(offset), out_(out), told_(std::move(told)) {}
 
   // Adds the Range header and the receiver to `request`. After an attempt whose body was cut it asks for the rest,
   // where the answer had a strong ETag (RFC 9110, 8.8.3): an answer with another one is kUnavailable, and then, as
@@ -43,6 +47,7 @@ class RangeReader {
 
   const uint64_t offset_;
   const MutableByteSpan out_;
+  const std::function<void(uint64_t)> told_;
   bool begun_ = false;
   std::string etag_;   // of the answer whose bytes are in out_; empty when they can't be built upon
   uint64_t kept_ = 0;  // bytes of out_ from earlier attempts

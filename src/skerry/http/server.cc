@@ -65,6 +65,9 @@ class WebServer::Core {
   }
 
   Status Listen() {
+    if (shared_.options.tls) {
+      SKERRY_ASSIGN(shared_.tls, TlsIdentities::Load(*shared_.options.tls));
+    }
     ListenAddress& address = shared_.options.address;
     error_code error;
     const tcp::endpoint end(net::ip::make_address(address.host, error), address.port);
@@ -105,6 +108,7 @@ class WebServer::Core {
   }
 
   const ListenAddress& address() const { return shared_.options.address; }
+  std::string url() const { return (shared_.tls ? "https://" : "http://") + address().ToString(); }
 
   size_t connections() {
     const std::lock_guard lock(shared_.mutex);
@@ -167,6 +171,7 @@ WebServer::WebServer(std::unique_ptr<Core> core) : core_(std::move(core)) {}
 WebServer::~WebServer() = default;
 
 const ListenAddress& WebServer::address() const { return core_->address(); }
+std::string WebServer::url() const { return core_->url(); }
 bool WebServer::Stop(std::chrono::milliseconds grace) { return core_->Stop(grace); }
 size_t WebServer::connections() const { return core_->connections(); }
 size_t WebServer::waiting() const { return core_->waiting(); }

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -42,8 +43,15 @@ struct ServerResponse {
   std::function<bool(BodyWriter&)> stream;
 };
 
+// In PEM. They are read again when they have changed.
+struct TlsFiles {
+  std::string certificate;  // with those that lead to an authority
+  std::string key;
+};
+
 struct WebServerOptions {
-  ListenAddress address;  // port 0: a free one
+  ListenAddress address;        // port 0: a free one
+  std::optional<TlsFiles> tls;  // none: plain HTTP
 
   // What is not for a handler; none: all requests are. Needs the loop on which exchanges live, which outlives the
   // server.
@@ -73,7 +81,7 @@ class WebServer {
   using Handler = std::function<ServerResponse(const ServerRequest&)>;
 
   // The server answers as soon as this returns. Errors name the address: kUnavailable where it is in use, kInvalid
-  // where it is none of this host's, else kIo.
+  // where it is none of this host's, else kIo. kInvalid for files of TLS that are not what they should be.
   static Result<std::unique_ptr<WebServer>> Listen(WebServerOptions options, Handler handler);
   // Stop(0), then waits for the handlers that still run, however long they take.
   ~WebServer();
@@ -83,7 +91,7 @@ class WebServer {
   // Where it listens; the port is the real one.
   const ListenAddress& address() const;
   uint16_t port() const { return address().port; }
-  std::string url() const { return "http://" + address().ToString(); }
+  std::string url() const;
 
   // Takes no further connection or request, closes the idle ones, lets the running handlers answer for at most `grace`,
   // then cuts off what is left. False where something was cut off; such a handler may still run, and sees ClientGone().

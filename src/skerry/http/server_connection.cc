@@ -27,12 +27,14 @@ std::shared_ptr<ServerConnection> ServerConnection::Self() {
 
 void ServerConnection::Serve() {
   EventSocket::Begin();
+  if (shared_.tls) tls_.emplace(shared_.tls->Current());
   since_ = Clock::now();
   WantBytes(true);
 }
 
 void ServerConnection::Refuse() {
   EventSocket::Begin();
+  if (shared_.tls) return CloseHere(/*reset=*/false);  // nothing can be said yet
   Write(WholePlainAnswer(503, "too many connections", /*keep=*/false, /*head_only=*/false));
   state_ = State::kFinishing;
   Finish(/*keep=*/false);
@@ -73,8 +75,33 @@ void ServerConnection::CheckTimes(Clock::time_point now) {
   }
 }
 
+std::optional<std::string_view> ServerConnection::Deciphered(std::string_view bytes) {
+  constexpr char kHandshake = 0x16;  // begins all that TLS clients say first
+  if (!std::exchange(greeted_, true) && bytes.front() != kHandshake) {
+    tls_.reset();
+    Write(WholePlainAnswer(400, "this address speaks https", /*keep=*/false, /*head_only=*/false));
+    Finish(/*keep=*/false);
+    return std::nullopt;
+  }
+  const auto text = tls_->Receive(bytes);
+  Send(tls_->Outgoing());
+  if (!text) CloseHere(/*reset=*/false);
+  return text;
+}
+
 void ServerConnection::OnBytes(std::string_view bytes) {
   if (state_ == State::kLingering) return;
+  if (tls_) {
+    const auto text = Deciphered(bytes);
+    if (!text) return;
+    if (!text->empty()) OnText(*text);
+    if (tls_->ended() && !ended_ && state_ != State::kClosed) OnEnd(/*orderly=*/true);
+    return;
+  }
+  OnText(bytes);
+}
+
+void ServerConnection::OnText(std::string_view bytes) {
   const bool begun = incoming_.begun();
   incoming_.Append(bytes);
   if (state_ == State::kReading && !begun && incoming_.begun()) since_ = Clock::now();
@@ -189,7 +216,10 @@ void ServerConnection::OnRefused() {
 }
 
 void ServerConnection::Write(std::string_view bytes) {
-  if (state_ != State::kClosed) Send(bytes);
+  if (state_ == State::kClosed) return;
+  if (!tls_) return Send(bytes);
+  tls_->Send(bytes);
+  Send(tls_->Outgoing());
 }
 
 void ServerConnection::WantBody(bool want) {
@@ -225,10 +255,17 @@ void ServerConnection::AfterAnswer() {
   }
   if (shared_.stopping || ended_) return CloseHere(/*reset=*/false);
   // Closing while bytes of the client are unread would reset the connection, perhaps before the answer was read.
-  EndSending();
+  EndTls();
+  if (unsent() == 0) EndSending();
   state_ = State::kLingering;
   since_ = Clock::now();
   WantBytes(true);
+}
+
+void ServerConnection::EndTls() {
+  if (!tls_) return;
+  tls_->End();
+  Send(tls_->Outgoing());
 }
 
 void ServerConnection::NextRequest() {
@@ -244,6 +281,7 @@ void ServerConnection::CloseHere(bool reset) {
   const auto self = Self();
   state_ = State::kClosed;
   *gone_ = true;
+  if (!reset) EndTls();
   CloseSocket(reset);
   if (const auto exchange = std::exchange(exchange_, nullptr)) exchange->OnGone();
   const std::lock_guard lock(shared_.mutex);

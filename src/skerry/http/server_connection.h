@@ -11,6 +11,7 @@
 #include <condition_variable>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <unordered_set>
 
@@ -18,6 +19,7 @@
 #include "skerry/http/handler_pool.h"
 #include "skerry/http/incoming_request.h"
 #include "skerry/http/server.h"
+#include "skerry/http/tls.h"
 
 namespace skerry {
 
@@ -30,6 +32,7 @@ struct ServerShared {
   std::atomic<bool> stopping = false;
   std::atomic<bool> cut_off = false;  // requests that no handler has begun are dropped
   HandlerPool* pool = nullptr;
+  std::unique_ptr<TlsIdentities> tls;  // none: plain HTTP. On the loop
 
   std::mutex mutex;
   std::condition_variable changed;
@@ -66,6 +69,10 @@ class ServerConnection : public EventSocket, public ClientPort {
   void OnEnd(bool orderly) override;
   void OnDrained() override;
 
+  // What the bytes say under TLS; nullopt: nothing that could be taken.
+  std::optional<std::string_view> Deciphered(std::string_view bytes);
+  void OnText(std::string_view bytes);
+  void EndTls();
   void Parse();
   bool ParseStep();
   void BeginAnswer();
@@ -77,6 +84,8 @@ class ServerConnection : public EventSocket, public ClientPort {
 
   ServerShared& shared_;
   State state_ = State::kReading;
+  std::optional<TlsSession> tls_;
+  bool greeted_ = false;  // the first byte has come
   IncomingRequest incoming_;
   std::string peer_;
   std::shared_ptr<Exchange> exchange_;

@@ -97,8 +97,14 @@ Upstream::Upstream(EventLoop& loop, UpstreamOptions options)
 
 Upstream::~Upstream() {
   look_.reset();
-  loop_.Do([this] { pool_->CloseAll(); });
+  if (loop_.IsThisThread()) {
+    pool_->CloseAll();
+  } else {
+    loop_.Do([this] { pool_->CloseAll(); });
+  }
 }
+
+const UpstreamOptions& Upstream::options() const { return pool_->options; }
 
 std::shared_ptr<UpstreamCall> Upstream::Call(UpstreamCall::Listener& listener, bool to_head, bool fresh) {
   return pool_->Call(listener, to_head, fresh);

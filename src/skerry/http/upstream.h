@@ -72,12 +72,14 @@ struct UpstreamOptions {
 // password in it are passed over.
 Result<UpstreamOptions> ParseUpstreamUrl(const std::string& url);
 
-// The connections to one server. All on the loop's thread, but the constructor and destructor, which are not.
+// The connections to one server. All on the loop's thread, but the constructor and destructor, which may
+// be called from any.
 class Upstream {
  public:
   Upstream(EventLoop& loop, UpstreamOptions options);
   // No call is under way.
   ~Upstream();
+  const UpstreamOptions& options() const;
 
   // Begins a call; nothing is told to the listener before this has returned. `to_head`: the request's method is HEAD.
   // `fresh`: over a new connection.

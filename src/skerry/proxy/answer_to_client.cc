@@ -2,22 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <array>
-#include <charconv>
 #include <utility>
 
-#include "skerry/proxy/passed_headers.h"
 #include "skerry/proxy/spans.h"
 #include "skerry/proxy/stamped_run.h"
 
 namespace skerry {
 namespace {
-
-// For what is done with each event: fmt reads its format each time.
-void AppendNumber(uint64_t number, std::string& out, int base = 10) {
-  std::array<char, 24> digits;
-  out.append(digits.data(), std::to_chars(digits.begin(), digits.end(), number, base).ptr);
-}
 
 // "application/json; charset=utf-8" is of type "application/json".
 bool IsOfType(const HttpHeaders& headers, std::string_view type) {
@@ -43,46 +34,15 @@ AnswerToClient::AnswerToClient(AnswerHead head, const RequestFraming& client, Ve
 }
 
 void AnswerToClient::WriteHead(std::optional<uint64_t> length, std::string_view more, std::string& out) {
-  begun_ = true;
-  if (!head_.has_body) {
-    framing_ = Framing::kNone;
-  } else if (length) {
-    framing_ = Framing::kLength;
-  } else {
-    framing_ = client_.chunks ? Framing::kChunked : Framing::kUntilClose;
-  }
-  out += "HTTP/1.1 ";
-  AppendNumber(static_cast<uint64_t>(head_.status), out);
-  out += ' ';
-  out += head_.reason;
-  out += "\r\n";
-  AppendPassedHeaders(head_.headers, out);
-  if (length && head_.status != 204) {
-    out += "Content-Length: ";
-    AppendNumber(*length, out);
-    out += "\r\n";
-  }
-  if (framing_ == Framing::kChunked) out += "Transfer-Encoding: chunked\r\n";
-  if (framing_ == Framing::kUntilClose || !client_.keep) out += "Connection: close\r\n";
-  out += "Skerry-Run: ";
-  out += StampedRun(start_.run);
+  std::string stamps = "Skerry-Run: ";
+  stamps += StampedRun(start_.run);
   if (start_.version) {
-    out += "\r\nSkerry-Version-Start: ";
-    AppendNumber(start_.version->number(), out);
+    stamps += "\r\nSkerry-Version-Start: ";
+    AppendNumber(start_.version->number(), stamps);
   }
-  out += "\r\n";
-  out += more;
-  out += "\r\n";
-}
-
-void AnswerToClient::WritePiece(std::string_view piece, std::string& out) const {
-  if (piece.empty()) return;
-  if (framing_ == Framing::kChunked) {
-    AppendNumber(piece.size(), out, 16);
-    out += "\r\n";
-  }
-  out += piece;
-  if (framing_ == Framing::kChunked) out += "\r\n";
+  stamps += "\r\n";
+  stamps += more;
+  framed_.Begin(head_, client_, length, /*ours=*/false, stamps, out);
 }
 
 void AnswerToClient::Begin(std::string& out) {
@@ -92,7 +52,7 @@ void AnswerToClient::Begin(std::string& out) {
 }
 
 void AnswerToClient::Pass(std::string_view piece, std::optional<Version> version, std::string& out) {
-  if (mode_ == Mode::kPlain) return WritePiece(piece, out);
+  if (mode_ == Mode::kPlain) return framed_.Piece(piece, out);
   if (mode_ == Mode::kWholeJson) {
     body_ += piece;
     if (body_.size() <= kWhole) return;
@@ -107,7 +67,7 @@ void AnswerToClient::Pass(std::string_view piece, std::optional<Version> version
   } else {
     events_->Pass(piece, version, stamped_);
   }
-  WritePiece(stamped_, out);
+  framed_.Piece(stamped_, out);
 }
 
 void AnswerToClient::Finish(std::optional<Version> end, std::string& out) {
@@ -123,8 +83,8 @@ void AnswerToClient::Finish(std::optional<Version> end, std::string& out) {
   } else if (mode_ == Mode::kEvents) {
     events_->Finish(end, stamped_);
   }
-  WritePiece(stamped_, out);
-  if (framing_ == Framing::kChunked) out += "0\r\n\r\n";
+  framed_.Piece(stamped_, out);
+  framed_.End(out);
 }
 
 }  // namespace skerry

@@ -13,6 +13,7 @@
 #include "skerry/http/request.h"
 #include "skerry/proxy/answer_stamps.h"
 #include "skerry/proxy/event_stamps.h"
+#include "skerry/proxy/framed_answer.h"
 
 namespace skerry {
 
@@ -32,24 +33,21 @@ class AnswerToClient {
   void Finish(std::optional<Version> end, std::string& out);
 
   // Something of the answer has gone to the client.
-  bool begun() const { return begun_; }
+  bool begun() const { return framed_.begun(); }
   // The end of the answer can be told without closing the connection.
-  bool keeps() const { return framing_ != Framing::kUntilClose; }
+  bool keeps() const { return framed_.keeps(); }
   int status() const { return head_.status; }
 
  private:
   enum class Mode { kPlain, kWholeJson, kJson, kEvents };
-  enum class Framing { kNone, kLength, kChunked, kUntilClose };
 
   void WriteHead(std::optional<uint64_t> length, std::string_view more, std::string& out);
-  void WritePiece(std::string_view piece, std::string& out) const;
 
   AnswerHead head_;
   const RequestFraming client_;
   const VersionLabel start_;
   Mode mode_ = Mode::kPlain;
-  Framing framing_ = Framing::kNone;
-  bool begun_ = false;
+  FramedAnswer framed_;
   std::string body_, stamped_;
   AnswerStamper json_;
   std::optional<EventStamper> events_;

@@ -44,12 +44,12 @@ std::vector<std::string_view> Named(const HttpHeaders& headers) {
 
 }  // namespace
 
-void AppendPassedHeaders(const HttpHeaders& headers, std::string& out) {
+void AppendPassedHeaders(const HttpHeaders& headers, bool ours, std::string& out) {
   const std::vector<std::string_view> named = Named(headers);
   for (const HttpHeaders::Field& field : headers.fields()) {
     const auto is = [&](std::string_view name) { return SameHeaderName(field.name, name); };
     if (std::any_of(std::begin(kOfTheConnection), std::end(kOfTheConnection), is)) continue;
-    if (SameHeaderName(std::string_view(field.name).substr(0, kOurs.size()), kOurs)) continue;
+    if (!ours && SameHeaderName(std::string_view(field.name).substr(0, kOurs.size()), kOurs)) continue;
     if (!named.empty() && std::any_of(named.begin(), named.end(), is) &&
         std::none_of(std::begin(kAlways), std::end(kAlways), is)) {
       continue;

@@ -9,8 +9,8 @@
 namespace skerry {
 
 // Appends the end-to-end fields as lines, in their order: without those of the connection and of the framing, without
-// what `Connection` names, `Expect` and `Skerry-…`.
-void AppendPassedHeaders(const HttpHeaders& headers, std::string& out);
+// what `Connection` names, and `Expect`. `ours`: with `Skerry-…`, which an engine and its callers don't get to say.
+void AppendPassedHeaders(const HttpHeaders& headers, bool ours, std::string& out);
 
 }  // namespace skerry
 

@@ -7,7 +7,7 @@ namespace {
 
 std::string Passed(const HttpHeaders& headers) {
   std::string out;
-  AppendPassedHeaders(headers, out);
+  AppendPassedHeaders(headers, /*ours=*/false, out);
   return out;
 }
 

@@ -38,7 +38,7 @@ Proxy::Proxy(EventLoop& loop, ProxyOptions options, ProxyMetrics& metrics, Acces
     : loop_(loop),
       options_(std::move(options)),
       metrics_(metrics),
-      log_(std::move(log)),
+      hall_({.max_body = options_.max_body}, metrics, std::move(log)),
       admission_(NamesAndKinds(options_.engines)) {
   for (const ProxyEngine& engine : options_.engines) {
     stays_.push_back(NewStay());
@@ -50,7 +50,6 @@ Proxy::Proxy(EventLoop& loop, ProxyOptions options, ProxyMetrics& metrics, Acces
 Proxy::~Proxy() {
   tick_.reset();
   upstreams_.clear();
-  log_.Flush();
 }
 
 bool Proxy::forwards() const {
@@ -66,10 +65,7 @@ std::shared_ptr<Exchange> Proxy::Begin(ServerRequest& head, const RequestFraming
 }
 
 void Proxy::Stop() {
-  loop_.Do([this] {
-    stopping_ = true;
-    Changed();
-  });
+  loop_.Do([this] { hall_.Stop(); });
 }
 
 void Proxy::SetIn(size_t engine, const std::string& label) {
@@ -173,33 +169,28 @@ void Proxy::Wake() {
   options_.wake();
 }
 
-bool Proxy::Keep(uint64_t bytes) {
-  if (kept_ + bytes > kMaxKept) return false;
-  kept_ += bytes;
-  return true;
-}
-
-bool Proxy::Hold(const std::shared_ptr<Forwarding>& forwarding) {
-  if (held_.size() >= kMaxHeld) return false;
-  held_.insert(forwarding);
-  return true;
-}
-
-void Proxy::NoLongerHeld(const std::shared_ptr<Forwarding>& forwarding) { held_.erase(forwarding); }
-
 void Proxy::Changed() {
-  const std::vector<std::shared_ptr<Forwarding>> held(held_.begin(), held_.end());
-  for (const auto& forwarding : held) forwarding->Retry();
+  hall_.RetryAll();
+  if (options_.changed) options_.changed();
+}
+
+ProxyLoad Proxy::Load() {
+  ProxyLoad load;
+  loop_.Do([&] {
+    load.live = admission_.Newest();
+    for (const Admission::EngineState& engine : admission_.engines()) {
+      if (engine.phase != Admission::Phase::kOut && engine.live) ++load.engines;
+    }
+    load.running = running_.size();
+    load.held = hall_.held().size();
+  });
+  return load;
 }
 
 void Proxy::Tick() {
-  const auto now = steady_clock::now();
-  const std::vector<std::shared_ptr<Forwarding>> held(held_.begin(), held_.end());
-  for (const auto& forwarding : held) {
-    if (forwarding->deadline() <= now) forwarding->Retry();
-  }
-  metrics_.Show(running_.size(), held_.size());
-  log_.Flush();
+  hall_.RetryDue(steady_clock::now());
+  metrics_.Show(running_.size(), hall_.held().size());
+  hall_.log().Flush();
 }
 
 }  // namespace skerry

@@ -17,13 +17,20 @@
 #include "skerry/http/exchange.h"
 #include "skerry/http/upstream.h"
 #include "skerry/metrics/proxy_metrics.h"
-#include "skerry/proxy/access_log.h"
 #include "skerry/proxy/admission.h"
+#include "skerry/proxy/hall.h"
 #include "skerry/proxy/traffic.h"
 
 namespace skerry {
 
 class Forwarding;
+
+// What an island has to do, for who sends it requests.
+struct ProxyLoad {
+  std::optional<VersionLabel> live;  // the newest that an engine in rotation serves; none: no engine takes requests
+  size_t engines = 0;                // that take requests
+  uint64_t running = 0, held = 0;    // requests
+};
 
 struct ProxyEngine {
   std::string name;                        // Engine::Describe()
@@ -37,16 +44,13 @@ struct ProxyOptions {
   uint64_t max_body = 64'000'000;    // bytes of a request's body
   // Somebody asks for a version that is still to come, or an engine does not answer: the agent shall look.
   std::function<void()> wake;
+  // What the engines serve, or whether they take requests, has changed. On the loop.
+  std::function<void()> changed;
   Path access_log;  // empty: none
 };
 
 class Proxy : public Traffic {
  public:
-  // Requests that may be held at once, and bytes of bodies that may be kept for all requests together.
-  static constexpr size_t kMaxHeld = 4096;
-  static constexpr uint64_t kMaxKept = 1 << 30;
-  // What may wait for a client, or for an engine, before the other side is left unread.
-  static constexpr size_t kMaxUnsent = 256 << 10;
   // Of a request that arrives during a switch and names no time of its own.
   static constexpr std::chrono::seconds kSwitchPatience{60};
   static constexpr std::chrono::milliseconds kWakePause{100};
@@ -64,6 +68,8 @@ class Proxy : public Traffic {
                                   uint64_t& max_body);
   // New requests are refused from here on.
   void Stop();
+  // From any thread but the loop's.
+  ProxyLoad Load();
 
   // Traffic
   void SetIn(size_t engine, const std::string& label) override;
@@ -75,19 +81,11 @@ class Proxy : public Traffic {
 
   // Of forwardings, on the loop.
   const ProxyOptions& options() const { return options_; }
+  Hall& hall() { return hall_; }
   Admission& admission() { return admission_; }
-  ProxyMetrics& metrics() { return metrics_; }
-  AccessLog& log() { return log_; }
   Upstream& upstream(size_t engine) { return *upstreams_[engine]; }
   const std::string& stay(size_t engine) const { return stays_[engine]; }
-  bool stopping() const { return stopping_; }
   void Wake();
-  // Room for a request's body; false: there is none. What was taken is given back with Release.
-  bool Keep(uint64_t bytes);
-  void Release(uint64_t bytes) { kept_ -= bytes; }
-  // Held: Retry is called when something has changed, and at its deadline. False: too many are.
-  bool Hold(const std::shared_ptr<Forwarding>& forwarding);
-  void NoLongerHeld(const std::shared_ptr<Forwarding>& forwarding);
   void AddRunning(Forwarding* forwarding) { running_.insert(forwarding); }
   void RemoveRunning(Forwarding* forwarding) { running_.erase(forwarding); }
 
@@ -103,14 +101,11 @@ class Proxy : public Traffic {
   EventLoop& loop_;
   const ProxyOptions options_;
   ProxyMetrics& metrics_;
-  AccessLog log_;
+  Hall hall_;
   Admission admission_;
   std::vector<std::unique_ptr<Upstream>> upstreams_;
   std::vector<std::string> stays_;  // of each engine at its version (cache_salt.h)
-  std::unordered_set<std::shared_ptr<Forwarding>> held_;
   std::unordered_set<Forwarding*> running_;
-  uint64_t kept_ = 0;
-  bool stopping_ = false;
   std::chrono::steady_clock::time_point last_wake_;
   std::shared_ptr<void> tick_;
 };

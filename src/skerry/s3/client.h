@@ -104,8 +104,9 @@ class S3Client {
   // kNotFound for a missing object; a bucket that is missing, keys that are wrong and the like are kInvalid and say
   // what to do. More than `limit` bytes are kCorrupt.
   Result<S3Object> Get(const std::string& key, uint64_t limit);
-  // Fills `out`, which is not empty; an object that ends before the range does is kCorrupt.
-  Status GetRange(const std::string& key, uint64_t offset, MutableByteSpan out);
+  // Fills `out`, which is not empty; an object that ends before the range does is kCorrupt. `told`: as in RangeReader.
+  Status GetRange(const std::string& key, uint64_t offset, MutableByteSpan out,
+                  const std::function<void(uint64_t)>& told = nullptr);
   Result<S3ObjectInfo> Head(const std::string& key);
 
   // One PUT under a condition. `repeat`: an undecided one is sent again within the budget, so that kConditionFailed may

@@ -41,8 +41,9 @@ Result<S3Object> S3Client::Get(const std::string& key, uint64_t limit) {
   return S3Object{std::move(response.body), TokenOf(response)};
 }
 
-Status S3Client::GetRange(const std::string& key, uint64_t offset, MutableByteSpan out) {
-  RangeReader reader(offset, out);
+Status S3Client::GetRange(const std::string& key, uint64_t offset, MutableByteSpan out,
+                          const std::function<void(uint64_t)>& told) {
+  RangeReader reader(offset, out, told);
   Backoff backoff = NewBackoff();
   const Call call{.method = "GET", .key = key, .prepare = [&](HttpRequest& request) { reader.Prepare(request); }};
   while (true) {
