@@ -51,14 +51,18 @@ setup_package() {
   echo "$stamp" > "$directory/.package"
 }
 
-# The Python environment of tests/vllm: vLLM's CPU build (2.5 GB, some minutes), without what its packages bring for other machines and
-# what breaks their imports, and with this tree's Python package.
-setup_vllm() {
+# setup_vllm_venv DIR: vLLM's CPU build (2.5 GB, some minutes), without what its packages bring for other machines and what breaks their
+# imports.
+setup_vllm_venv() {
   local directory=$1
   setup_venv "$directory" requirements-vllm.txt
-  if [ ! -e "$directory/.trimmed" ]; then
-    "$directory/bin/python" -m pip --disable-pip-version-check -q uninstall -y torchvision torchaudio torchcodec triton 2>/dev/null
-    touch "$directory/.trimmed"
-  fi
-  setup_package "$directory"
+  [ -e "$directory/.trimmed" ] && return 0
+  "$directory/bin/python" -m pip --disable-pip-version-check -q uninstall -y torchvision torchaudio torchcodec triton 2>/dev/null
+  touch "$directory/.trimmed"
+}
+
+# setup_vllm DIR: the Python environment of tests/vllm: vLLM, and this tree's Python package.
+setup_vllm() {
+  setup_vllm_venv "$1"
+  setup_package "$1"
 }

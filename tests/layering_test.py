@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "skerry"
 APPS = ROOT / "apps"
-ORDER = ["base", "http", "s3", "tensors", "diff", "patch", "board", "pull", "apply", "engine", "publish", "metrics", "proxy", "agent"]
+ORDER = ["base", "http", "s3", "tensors", "diff", "patch", "board", "pull", "apply", "engine", "publish", "absorb", "metrics", "relay", "proxy", "gateway", "agent"]
 MOST_LINES = 500
 MOST_README_LINES = 40
 

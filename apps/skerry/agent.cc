@@ -4,6 +4,7 @@
 #include "commands.h"
 #include "open_board.h"
 #include "skerry/base/log.h"
+#include "skerry/http/bearer.h"
 #include "terminal.h"
 #include "version.h"
 #include "views.h"
@@ -18,16 +19,18 @@ struct Arguments {
   std::string follow = "head", name = "agent", listen = "127.0.0.1:8089", pause = "in-place", kv = "flush",
               log = "text";
   std::string admin_token_file, user_token_file, engine_token_file, access_log;
-  std::vector<std::string> engines, upstreams, trust_keys;
+  std::string advertise, region, gateway_token_file, gateway_ca;
+  std::vector<std::string> engines, upstreams, trust_keys, gateways;
   std::optional<uint64_t> poll = 1000, undo = 8, cache = 1000, stage_rate = 0, scrub_rate = 20, load_timeout = 600,
                           drain_timeout = 60, max_body = 64, max_connections = 20'000, engine_timeout = 3600,
-                          grace = 10;
+                          grace = 10, capacity = 0;
 };
 
 std::string Missing(const Arguments& args) {
   if (args.board.empty()) return "--board is required";
   if (args.run.empty()) return "--run is required";
   if (args.state.empty()) return "--state is required";
+  if (!args.gateways.empty() && args.gateway_token_file.empty()) return "--gateway needs --gateway-token-file";
   return "";
 }
 
@@ -70,6 +73,16 @@ Status Run(const Arguments& args, const CommonOptions& common) {
   options.grace = std::chrono::seconds(*args.grace);
   options.access_log = args.access_log;
   options.scrub_bytes_per_second = *args.scrub_rate * kMega;
+  if (!args.advertise.empty()) {
+    SKERRY_ASSIGN(options.identity.advertised, CanonicalUrl(args.advertise));
+  }
+  options.identity.region = args.region;
+  options.identity.capacity = *args.capacity;
+  options.registration.gateways = args.gateways;
+  options.registration.ca_file = args.gateway_ca;
+  if (!args.gateway_token_file.empty()) {
+    SKERRY_ASSIGN(options.registration.token, ReadTokenFile(args.gateway_token_file));
+  }
   if (!args.admin_token_file.empty()) {
     SKERRY_ASSIGN(options.tokens.admin, ReadTokenFile(args.admin_token_file));
   }
@@ -205,6 +218,17 @@ void AddAgent(CommandLine& program) {
               "Seconds that an engine may send nothing of an answer (default 3600)")
       .Option("--grace", args->grace, "Seconds that running requests get when the agent is stopped (default 10)")
       .Option("--access-log", args->access_log, "File for a line of JSON about each request")
+      .Option("--gateway", args->gateways, "http(s)://HOST:PORT of a gateway to be registered at; several times")
+      .Option("--gateway-token-file", args->gateway_token_file, "File with the token that gateways want")
+      .Option("--gateway-ca", args->gateway_ca,
+              "PEM file with the authorities to trust for gateways (default: the system's)")
+      .Option(
+          "--advertise", args->advertise,
+          "http://HOST:PORT where gateways reach this agent (default: --listen; where that is all addresses, the one "
+          "that its reports come from)")
+      .Option("--region", args->region, "Where the island is, for gateways that prefer their own region")
+      .Option("--capacity", args->capacity,
+              "Requests that the island can run at once, for gateways (default: 256 for each engine)")
       .Option("--trust-key", args->trust_keys, kTrustKeyHelp)
       .Choice("--log", args->log, {"text", "json"}, "Form of the log on standard error")
       .Check([args] { return Missing(*args); })

@@ -1,13 +1,13 @@
 #include "agent_client.h"
 
 #include "skerry/agent/agent.h"
+#include "skerry/http/bearer.h"
 #include "skerry/http/client.h"
 
 namespace skerry {
 namespace {
 
 constexpr std::chrono::milliseconds kAnswerWithin{30'000};
-constexpr uint64_t kMaxTokenBytes = 4 << 10;
 
 Result<AgentContact> Contact(const AgentAddress& address) {
   AgentContact contact;
@@ -33,15 +33,6 @@ void AgentAddress::Describe(Command& command) {
 
 std::string AgentAddress::Problem() const {
   return given() ? "" : "which agent? give its --state directory or its address as --agent http://HOST:PORT";
-}
-
-Result<std::string> ReadTokenFile(const std::string& path) {
-  auto bytes = ReadFile(path, kMaxTokenBytes);
-  if (!bytes) return Annotate(std::move(bytes).error(), "token file");
-  const std::string text = ToString(*bytes);
-  const size_t begin = text.find_first_not_of(" \t\r\n");
-  if (begin == std::string::npos) return Fail(Code::kInvalid, "token file {}: there is nothing in it", path);
-  return text.substr(begin, text.find_last_not_of(" \t\r\n") - begin + 1);
 }
 
 Result<nlohmann::ordered_json> AskAgent(const AgentAddress& address, const std::string& method, const std::string& path,

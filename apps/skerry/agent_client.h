@@ -29,9 +29,6 @@ struct AgentAddress {
 Result<nlohmann::ordered_json> AskAgent(const AgentAddress& address, const std::string& method, const std::string& path,
                                         const nlohmann::ordered_json& body = nullptr);
 
-// The text of a file that holds a secret, without white space around it; the error names the file.
-Result<std::string> ReadTokenFile(const std::string& path);
-
 }  // namespace skerry
 
 #endif  // SKERRY_APPS_SKERRY_AGENT_CLIENT_H_

@@ -17,6 +17,7 @@ void AddShow(CommandLine& program);
 void AddSquash(CommandLine& program);
 void AddInvert(CommandLine& program);
 void AddVerify(CommandLine& program);
+void AddAbsorb(CommandLine& program);
 
 // On boards: the trainer's side, then the islands', then people's.
 void AddInit(CommandLine& program);
@@ -33,6 +34,12 @@ void AddKeygen(CommandLine& program);
 
 // The island's process, and what is said to a running one.
 void AddAgent(CommandLine& program);
+
+// Processes of a region.
+void AddRelay(CommandLine& program);
+
+// Before many islands.
+void AddGateway(CommandLine& program);
 
 }  // namespace skerry
 

@@ -18,6 +18,10 @@ Status Run(const Arguments& args, const CommonOptions& common) {
   const auto progress = MakeProgress(common);
   const Stopwatch watch;
   SKERRY_ASSIGN(const RunId run, RunId::Parse(args.run));
+  // Before a board is made for it.
+  if (run.IsView()) {
+    return Fail(Code::kInvalid, "--run {}: the views of a run are given when it starts, by --view NAME=CKPT", run);
+  }
   SKERRY_ASSIGN(const Checkpoint base, OpenSettledCheckpoint(args.base));
   SKERRY_ASSIGN(const GivenViews views, GivenViews::Open(args.views));
   SKERRY_ASSIGN(std::shared_ptr<Store> store, OpenStore(args.board, /*create=*/true));

@@ -24,6 +24,7 @@ int main(int argc, char** argv) {
   skerry::AddSquash(program);
   skerry::AddInvert(program);
   skerry::AddVerify(program);
+  skerry::AddAbsorb(program);
   skerry::AddInit(program);
   skerry::AddPublish(program);
   skerry::AddFork(program);
@@ -36,5 +37,7 @@ int main(int argc, char** argv) {
   skerry::AddProbe(program);
   skerry::AddKeygen(program);
   skerry::AddAgent(program);
+  skerry::AddRelay(program);
+  skerry::AddGateway(program);
   return program.Main(argc, argv);
 }

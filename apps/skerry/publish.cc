@@ -110,10 +110,15 @@ Status Run(const Arguments& args, const CommonOptions& common) {
                                      {"anchor", receipt.anchor_seconds},
                                      {"total", watch.Seconds()}}}};
     for (const auto& [view, one] : receipt.views) {
-      json["views"][view] = {{"model_digest", one.model.Hex()}, {"elements", one.elements},
-                             {"changed", one.changed},          {"density", DensityOf(one)},
-                             {"patch_bytes", one.patch_bytes},  {"checkpoint_bytes", one.checkpoint_bytes},
-                             {"skip_bytes", one.skip_bytes},    {"anchor_bytes", one.anchor_bytes}};
+      json["views"][view] = {{"model_digest", one.model.Hex()},
+                             {"elements", one.elements},
+                             {"changed", one.changed},
+                             {"density", DensityOf(one)},
+                             {"patch_bytes", one.patch_bytes},
+                             {"shared_bytes", one.shared_bytes},
+                             {"checkpoint_bytes", one.checkpoint_bytes},
+                             {"skip_bytes", one.skip_bytes},
+                             {"anchor_bytes", one.anchor_bytes}};
     }
     if (receipt.step) json["step"] = *receipt.step;
     if (receipt.changed > 0) json["bytes_per_changed"] = per_change;

@@ -93,7 +93,7 @@ class Agent:
 
             def listening():
                 assert not self.ended, f"the agent ended with {self.process.returncode}\n{self.log}"
-                return re.search(r"listens on (http://\S+)", self.log)
+                return re.search(r"listens on (https?://\S+)", self.log)
 
             self._url = wait_for(listening, lambda: f"the agent to listen\n{self.log}").group(1)
         return self._url

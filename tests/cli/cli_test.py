@@ -16,10 +16,10 @@ from checkpoint_files import bf16, flip_bit, tensor_bytes, write_checkpoint
 from program import BINARY, CONFLICT, CORRUPT, FAILED, OK, UNAVAILABLE, USAGE, environment, skerry
 
 COMMANDS = (
-    "diff apply show squash invert verify init publish fork pull rollback log head status gc probe keygen".split()
+    "diff apply show squash invert verify init publish fork pull rollback log head status gc probe absorb keygen".split()
 )
-# Runs until it is stopped: tests/agent runs it.
-LASTING = ["agent"]
+# Run until they are stopped: tests/agent, tests/gateway and tests/relay run them.
+LASTING = ["agent", "gateway", "relay"]
 HEX = re.compile(r"[0-9a-f]{64}")
 
 
@@ -60,6 +60,7 @@ def example(command, stage, out):
         "status": ["status", stage / "b"],
         "gc": ["gc", stage / "b", "--dry-run"],
         "keygen": ["keygen", "-o", out / "key"],
+        "absorb": ["absorb", stage / "v0", "--lr", "1e-6"],
         "probe": ["probe", stage / "b", "--writers", "2", "--rounds", "1"],
     }[command]
 
@@ -172,6 +173,7 @@ DOCUMENTED = {
     "fork": "board run from_run from_version from_manifest_sha256 created model_digest layout_digest",
     "gc": "board dry_run keep grace runs leftovers_removed",
     "status": "board id runs",
+    "absorb": "checkpoint settings weights zeros passed_over views measured",
     "probe": "board writers verdict follows reason can_swap checks races tokens leftover seconds",
 }
 

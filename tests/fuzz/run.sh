@@ -11,16 +11,16 @@ seconds=${1:?usage: run.sh SECONDS [TARGET ...]}
 shift
 [ $# -gt 0 ] || set -- safetensors container block magnitude stream codec kernel classes manifest answers request engine_answer changes stamps members
 
-[ -f build/fuzz/build.ninja ] || cmake --preset fuzz >/dev/null
+[ -f build/asan/build.ninja ] || cmake --preset asan >/dev/null
 for target; do
-  cmake --build --preset fuzz --target "${target}_fuzz"
+  cmake --build --preset asan --target "${target}_fuzz"
 done
 
 failed=
 for target; do
   mkdir -p "build/fuzz/corpus/$target" "build/fuzz/findings"
   echo "== $target"
-  "build/fuzz/tests/fuzz/${target}_fuzz" "build/fuzz/corpus/$target" "tests/fuzz/corpus/$target" \
+  "build/asan/tests/fuzz/${target}_fuzz" "build/fuzz/corpus/$target" "tests/fuzz/corpus/$target" \
     -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -max_len=8192 -verbosity=0 -print_final_stats=1 \
     -artifact_prefix="build/fuzz/findings/$target-" || failed="$failed $target"
 done
