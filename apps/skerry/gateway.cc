@@ -23,7 +23,9 @@ std::string Missing(const Arguments& args) {
     return "where are the islands? give --agents, or --token-file so that they can register";
   }
   if (args.tls_certificate.empty() != args.tls_key.empty()) return "--tls-certificate and --tls-key go together";
-  if (*args.forget < *args.silence) return "--forget is shorter than --silence";
+  if (*args.forget < *args.silence) {
+    return fmt::format("--forget {} is shorter than --silence {}", *args.forget, *args.silence);
+  }
   return "";
 }
 

@@ -44,8 +44,8 @@ std::string Problem(const Arguments& args) {
     if (!ParseSize(text)) return fmt::format("{}: \"{}\" is no size such as 100GiB, 500MB", name, text);
   }
   if (args.tls_certificate.empty() != args.tls_key.empty()) return "--tls-certificate and --tls-key go together";
-  if (*args.parallel == 0 || *args.parallel > 64) return "--parallel is from 1 to 64";
-  if (*args.head_fresh == 0) return "--head-fresh is at least 1";
+  if (*args.parallel == 0 || *args.parallel > 64) return fmt::format("--parallel {}: from 1 to 64", *args.parallel);
+  if (*args.head_fresh == 0) return "--head-fresh 0: at least 1";
   return "";
 }
 

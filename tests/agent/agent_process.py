@@ -172,18 +172,22 @@ def passes(agent, more=2):
 
 
 @contextlib.contextmanager
-def agents():
-    """Starts agents and kills those that are still there."""
+def each_ended(kind):
+    """Starts what `kind` makes (agents, gateways, relays) and kills those that are still there."""
     started = []
 
     def begin(*arguments, **how):
-        started.append(Agent(*arguments, **how))
+        started.append(kind(*arguments, **how))
         return started[-1]
 
     try:
         yield begin
     finally:
-        for agent in started:
-            if not agent.ended:
-                agent.kill()
-            agent.process.stdout.close()
+        for one in started:
+            if not one.ended:
+                one.kill()
+            one.process.stdout.close()
+
+
+def agents():
+    return each_ended(Agent)

@@ -1,22 +1,18 @@
 """What goes through a gateway, an agent and back comes out as it went in.
 
-SKERRY_GATEWAY_EXCHANGES: how many random exchanges (600); SKERRY_PROXY_SEED makes others.
+SKERRY_GATEWAY_EXCHANGES: how many random exchanges (600). Others by another seed: conversations.py of tests/proxy.
 """
 
-import asyncio
 import os
 import time
-from collections import Counter
 
 from agent_process import PATIENCE
-from exchanges import check_answer, check_request
-from fidelity_test import batches, converse
+from conversations import exchange_all
 from messages import events_of
 from raw_client import Client, arrivals, ask, request
 from recording_engine import events, whole
 
 EXCHANGES = int(os.environ.get("SKERRY_GATEWAY_EXCHANGES", 600))
-CONNECTIONS = 8
 
 
 def before(gateway, island, server):
@@ -30,23 +26,7 @@ def before(gateway, island, server):
 def test_random_exchanges_are_identical_byte_for_byte_on_both_sides(gateway, island, recording, summary):
     running = {}
     engine = recording(lambda message: running[message.get("X-Exchange")].steps)
-    url, waiting = before(gateway, island, engine).url, iter(batches(EXCHANGES))
-
-    async def connection():
-        for batch in waiting:
-            running.update((str(e.number), e) for e in batch)
-            for e, message in zip(batch, await converse(url, batch), strict=True):
-                check_answer(e, message)
-
-    async def all_of_them():
-        await asyncio.gather(*(connection() for _ in range(CONNECTIONS)))
-
-    asyncio.run(all_of_them())
-    assert not engine.malformed
-    arrived = Counter(message.get("X-Exchange") for message in engine.requests)
-    assert len(arrived) == EXCHANGES and set(arrived.values()) == {1}, "each reached the engine once"
-    for message in engine.requests:
-        check_request(running[message.get("X-Exchange")], message)
+    exchange_all(before(gateway, island, engine).url, engine, running, EXCHANGES)
     summary.append(f"gateway: {EXCHANGES} random exchanges identical both ways through gateway and agent")
 
 

@@ -1,9 +1,8 @@
 """A running `skerry gateway`, and what it says of its fleet."""
 
-import contextlib
 import json
 
-from agent_process import Agent, request, wait_for
+from agent_process import Agent, each_ended, request, wait_for
 from program import start
 
 TOKEN = "fleet-secret-1234"
@@ -50,18 +49,5 @@ def a_report(url, version=0, **more):
             "ready": True, "draining": False, "engines": 1, "running": 0, "held": 0, "capacity": 8} | more  # fmt: skip
 
 
-@contextlib.contextmanager
 def gateways():
-    started = []
-
-    def begin(*arguments, **how):
-        started.append(Gateway(*arguments, **how))
-        return started[-1]
-
-    try:
-        yield begin
-    finally:
-        for gateway in started:
-            if not gateway.ended:
-                gateway.kill()
-            gateway.process.stdout.close()
+    return each_ended(Gateway)

@@ -1,100 +1,29 @@
 """What goes through the agent comes out as it went in.
 
-SKERRY_PROXY_EXCHANGES: how many random exchanges (1500); SKERRY_PROXY_SEED makes others.
+SKERRY_PROXY_EXCHANGES: how many random exchanges (1500). Others by another seed: conversations.py.
 """
 
-import asyncio
 import gzip
 import json
 import os
 import random
 import time
-from collections import Counter
-from urllib.parse import urlsplit
 
-from exchanges import check_answer, check_request, exchange
-from messages import answers, events_of
+from conversations import exchange_all
+from messages import events_of
 from raw_client import PATIENCE, Client, arrivals, ask, request
 from recording_engine import events, whole
 
 EXCHANGES = int(os.environ.get("SKERRY_PROXY_EXCHANGES", 1500))
-SEED = os.environ.get("SKERRY_PROXY_SEED", "1")
-CONNECTIONS = 8
-PIPELINED = 4
 LARGE = 20 << 20
-
-
-async def converse(url, batch):
-    """Sends the requests of a batch at once on one connection, and gives an answer for each. Where the agent closes the
-    connection in between, saying so, the rest goes over a new one."""
-    where, left, found = urlsplit(url), list(batch), []
-    while left:
-        reader, writer = await asyncio.open_connection(where.hostname, where.port)
-        messages = answers()
-        messages.methods.extend(e.method for e in left)
-        sending = asyncio.ensure_future(send(writer, b"".join(e.request for e in left)))
-        done = []
-        while len(done) < len(left):
-            try:
-                data = await asyncio.wait_for(reader.read(1 << 18), PATIENCE)
-            except TimeoutError as error:
-                waiting = [(e.number, e.method, e.target[:40], len(e.request), e.status) for e in left[len(done) :]]
-                raise AssertionError(f"no more of the answers to {waiting}: {messages.message}") from error
-            done += messages.feed(data) if data else filter(None, [messages.end()])
-            if not data:
-                break
-        sending.cancel()
-        writer.close()
-        if len(done) < len(left):
-            assert done, f"closed without an answer to exchange {left[0].number}"
-            assert b"close" in done[-1].all(b"connection"), (
-                f"closed without notice behind exchange {left[len(done) - 1].number}"
-            )
-        found += done
-        left = left[len(done) :]
-    return found
-
-
-async def send(writer, data):
-    r = random.Random(len(data))
-    for at in range(0, len(data), 50000):
-        part = data[at : at + 50000]
-        middle = r.randint(0, len(part))
-        for piece in (part[:middle], part[middle:]):
-            writer.write(piece)
-            await writer.drain()
-
-
-def batches(count):
-    r, number = random.Random(SEED), 0
-    while number < count:
-        size = min(r.randint(1, PIPELINED), count - number)
-        yield [exchange(SEED, number + i, i == size - 1) for i in range(size)]
-        number += size
 
 
 def test_random_exchanges_are_identical_byte_for_byte_on_both_sides(before, recording, summary):
     running = {}
     engine = recording(lambda message: running[message.get("X-Exchange")].steps)
-    url, waiting, wrong = before(engine).url, iter(batches(EXCHANGES)), []
-
-    async def connection():
-        for batch in waiting:
-            running.update((str(e.number), e) for e in batch)
-            for e, message in zip(batch, await converse(url, batch), strict=True):
-                check_answer(e, message)
-
-    async def all_of_them():
-        await asyncio.gather(*(connection() for _ in range(CONNECTIONS)))
-
-    begin = time.monotonic()
-    asyncio.run(all_of_them())
+    url, begin = before(engine).url, time.monotonic()
+    exchange_all(url, engine, running, EXCHANGES)
     seconds = time.monotonic() - begin
-    assert not engine.malformed and not wrong
-    arrived = Counter(message.get("X-Exchange") for message in engine.requests)
-    assert len(arrived) == EXCHANGES and set(arrived.values()) == {1}, "each reached the engine once"
-    for message in engine.requests:
-        check_request(running[message.get("X-Exchange")], message)
     moved = sum(len(e.asked_body) + len(e.answered_body) for e in running.values())
     summary.append(
         f"proxy: {EXCHANGES} random exchanges, {moved >> 20} MiB of bodies, identical both ways, in {seconds:.1f} s"

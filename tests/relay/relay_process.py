@@ -1,12 +1,11 @@
 """A running `skerry relay`: started on a free port, watched through its status, ended by its process id."""
 
-import contextlib
 import json
 import re
 import signal
 from pathlib import Path
 
-from agent_process import PATIENCE, request, wait_for
+from agent_process import PATIENCE, each_ended, request, wait_for
 from program import start
 
 
@@ -92,19 +91,5 @@ class Relay:
         )
 
 
-@contextlib.contextmanager
 def relays():
-    """Starts relays and kills those that are still there."""
-    started = []
-
-    def begin(*arguments, **how):
-        started.append(Relay(*arguments, **how))
-        return started[-1]
-
-    try:
-        yield begin
-    finally:
-        for relay in started:
-            if not relay.ended:
-                relay.kill()
-            relay.process.stdout.close()
+    return each_ended(Relay)

@@ -1,6 +1,7 @@
 """A run in several views at once: what islands of each view get is what the view's own library makes of the weights."""
 
 import json
+from collections import Counter
 
 import pytest
 
@@ -118,6 +119,22 @@ def assert_is_as_quantised_directly(view, island, tmp_path):
     answers = [answer_of(folder) for folder in (direct, island)]
     refused = [answer for answer in answers if isinstance(answer, str)]
     assert len(set(refused)) == 1 and len(refused) == 2 if refused else torch.equal(*answers), answers
+
+
+def test_arrays_that_come_once_are_enough_for_all_views(tmp_path):
+    """The masters are gone through once, and each is made once, however many views there are."""
+    model, made = llama(), Counter()
+    base = save_base(model, tmp_path / "base")
+    Training(model).step()
+
+    def once():
+        for name, weight in model.state_dict().items():
+            yield name, weight, lambda name=name, weight=weight: made.update([name]) or weight
+
+    with Publisher(tmp_path / "board", "r", base=base, views=NAMES, state=tmp_path / "state") as publisher:
+        receipt = publisher.publish(once())
+    assert set(made.values()) == {1} and len(made) == len(model.state_dict())
+    assert receipt.version == 1 and all(view.changed for view in receipt.views.values())
 
 
 def test_a_publisher_has_the_views_that_the_run_began_with(tmp_path):
